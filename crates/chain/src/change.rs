@@ -1,34 +1,35 @@
 //! What a decision changes, and how a member applies it.
 //!
-//! A decision (`services`) knows no stamps; the chain gives its entry one, and every member applies
-//! the same changes under that stamp to the same state: the results are equal everywhere.
+//! A decision (`services`) knows no stamps; the chain gives its entry one. Every member applies the
+//! same changes under that stamp to the same state. So the results are equal everywhere.
 //!
 //! Keys: eight bytes of collection id, big-endian, then what the service laid out. A *register*
-//! (for SimpleDB: an item) is changed by merging element operations; everything derived from
+//! (for SimpleDB: an item) is changed by merging element operations. Everything derived from
 //! registers (indexes, counters, names) is put and removed whole, in the same entry.
 //!
 //! Applying looks at nothing but the change, what is stored under its key, and the entry: no
-//! configuration, no mode. What depends on those the head writes into the entry ([`Marks`], the
-//! floor).
+//! configuration, no mode. What depends on those the head writes into the entry
+//! ([`TombstonePolicy`], the safe point).
 //!
 //! Rows (GC-4). Where marks are kept, a *row* beside the register says that something is to be
 //! collected there: (entry, register) → the stamp of that entry's marks.
-//! - C1 each mark of an eventual operation has the row of the entry that settled it. One operation
-//!   is one entry, so no two entries make marks of one stamp, and no row replaces another's.
-//! - C2 a register without a visible value, if only strong marks are left in it, has the row of its
-//!   version: the last entry that changed it left no visible value either. `Collect` drops strong
-//!   marks up to the floor in passing, so that row takes all of them.
+//! - CHANGE-1 each mark of an eventual operation has the row of the entry that settled it. One
+//!   operation is one entry, so no two entries make marks of one stamp, and no row replaces
+//!   another's.
+//! - CHANGE-2 a register without a visible value, in which only strong tombstones are left, has the
+//!   row of its version. The last entry that changed it left no visible value either. `Collect`
+//!   drops strong marks up to the safe point in passing, so that row takes all of them.
 //!
-//! Hence: when every row up to a floor is collected, no mark of an eventual operation settled up to
-//! it is left, and no register without a visible value whose version is up to it. A strong mark
-//! beside visible values has no row. It goes with the next merge, or by C1 and C2 once the register
-//! has no visible value.
+//! Hence, when every row up to a safe point is collected, no tombstone of an eventual operation
+//! settled up to it is left. No register without a visible value has a version up to it. A strong
+//! mark beside visible values has no row. It goes with the next merge, or by CHANGE-1 and CHANGE-2
+//! once the register has no visible value.
 
 use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::keys::{mode_key, row_key};
-use crate::mode::{Mode, Standing};
+use crate::mode::{Mode, ModeState};
 use crate::register::Register;
 use crate::stamp::{EntryId, Stamp};
 
@@ -61,12 +62,12 @@ pub enum ElementOp {
 
 /// What becomes of the marks that a merge leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Marks {
-    /// They go at once, with all that are older: every write of a `strong` collection passes the
-    /// head in stamp order, so none can arrive that a mark would have to turn away.
+pub enum TombstonePolicy {
+    /// They go at once, with all that are older. Every write of a `strong` collection passes the
+    /// head in stamp order, so none can arrive that a tombstone would have to turn away.
     Dropped,
-    /// They stay until [`Change::Collect`], or in passing once the floor has reached their entry:
-    /// in every other mode.
+    /// They stay until [`Change::Collect`], or in passing once the safe point has reached their
+    /// entry: in every other mode.
     Kept,
 }
 
@@ -80,7 +81,7 @@ pub enum Change {
         /// In the order of the request; not none.
         ops: Vec<ElementOp>,
         /// By the mode of the collection on the log before the entry.
-        marks: Marks,
+        marks: TombstonePolicy,
     },
     /// Puts a derived or plain value.
     Put {
@@ -99,18 +100,18 @@ pub enum Change {
     Collect {
         /// The register; absent is fine.
         key: Bytes,
-        /// The entry that left the marks, at or below the floor.
+        /// The entry that left the marks, at or below the safe point.
         entry: EntryId,
         /// That entry's stamp.
         stamp: Stamp,
     },
     /// Gives a collection another mode (MD-1).
-    Turn {
-        /// Where its mode is ([`Change::turn`]).
+    SetMode {
+        /// Where its mode is ([`Change::set_mode`]).
         key: Bytes,
         /// From this entry on.
         mode: Mode,
-        /// Of a collection that closes: whether it does without those who are away (MD-4).
+        /// Of a collection that closes: whether it does without those who are absent (MD-4).
         is_abandoned: bool,
     },
 }
@@ -126,23 +127,23 @@ pub struct Mutation {
 
 /// The entry that a change is applied under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Under {
+pub struct ApplyContext {
     /// Its id.
     pub id: EntryId,
     /// Its stamp.
     pub stamp: Stamp,
-    /// Its floor: no operation will be merged any more that a strong mark, made by an entry at or
-    /// below it, would turn away.
-    pub floor: EntryId,
+    /// Its safe point: no operation will be merged any more that a strong mark, made by an entry at
+    /// or below it, would turn away.
+    pub safe_point: EntryId,
 }
 
-impl Under {
+impl ApplyContext {
     /// A strong entry of a chain that has never collected.
     pub const fn strong(id: EntryId) -> Self {
-        Under {
+        ApplyContext {
             id,
             stamp: Stamp::strong(id),
-            floor: EntryId::ZERO,
+            safe_point: EntryId::ZERO,
         }
     }
 }
@@ -156,7 +157,7 @@ impl Under {
 pub fn apply(
     change: &Change,
     current: Option<Bytes>,
-    under: &Under,
+    under: &ApplyContext,
     out: &mut Vec<Mutation>,
 ) -> Result<(), DecodeError> {
     let (key, value) = match change {
@@ -169,13 +170,14 @@ pub fn apply(
             };
             register.version = register.version.max(under.id);
             match marks {
-                Marks::Dropped => {
+                TombstonePolicy::Dropped => {
                     register.merge(ops, under.stamp);
                     register.collect_through(under.stamp);
                 }
-                Marks::Kept => {
-                    // Before the merge, so that a group deleted up to the floor is born again (D7).
-                    register.collect_strong(under.floor);
+                TombstonePolicy::Kept => {
+                    // Before the merge, so that a group deleted up to the safe point is born again
+                    // (D7).
+                    register.collect_strong(under.safe_point);
                     register.merge(ops, under.stamp);
                     out.extend(row(key, &register, under));
                 }
@@ -183,14 +185,14 @@ pub fn apply(
             (key, stored(&register))
         }
         Change::Collect { key, entry, stamp } => {
-            return collect(key, current, (*entry, *stamp), under.floor, out);
+            return collect(key, current, (*entry, *stamp), under.safe_point, out);
         }
-        Change::Turn {
+        Change::SetMode {
             key,
             mode,
             is_abandoned,
         } => {
-            let standing = current.map(Standing::decode).transpose()?;
+            let standing = current.map(ModeState::decode).transpose()?;
             let turned = standing
                 .unwrap_or_default()
                 .turned(*mode, *is_abandoned, under.id);
@@ -208,8 +210,8 @@ fn stored(register: &Register) -> Option<Bytes> {
     (!register.is_vacant()).then(|| register.encode())
 }
 
-/// The row that the merge under this entry puts, if it does (C1, C2).
-fn row(key: &[u8], register: &Register, under: &Under) -> Option<Mutation> {
+/// The row that the merge under this entry puts, if it does (CHANGE-1, CHANGE-2).
+fn row(key: &[u8], register: &Register, under: &ApplyContext) -> Option<Mutation> {
     let is_eventual = !under.stamp.is_strong();
     let is_due = is_eventual && register.is_marked_by(under.stamp) || register.is_empty();
     is_due.then(|| {
@@ -226,16 +228,16 @@ fn collect(
     key: &Bytes,
     current: Option<Bytes>,
     (entry, stamp): (EntryId, Stamp),
-    floor: EntryId,
+    safe_point: EntryId,
     out: &mut Vec<Mutation>,
 ) -> Result<(), DecodeError> {
-    if floor < entry {
-        return Err(DecodeError::new("a collection above the floor"));
+    if safe_point < entry {
+        return Err(DecodeError::new("a collection above the safe point"));
     }
     if let Some(bytes) = current {
         let before = Register::decode(bytes)?;
         let mut register = before.clone();
-        register.collect_strong(floor);
+        register.collect_strong(safe_point);
         register.collect_of(stamp);
         if register != before {
             out.push(Mutation {
@@ -264,8 +266,8 @@ const TAG_REMOVE_VALUE: u8 = 4;
 
 impl Change {
     /// Gives `collection` another mode.
-    pub fn turn(collection: u64, mode: Mode, is_abandoned: bool) -> Self {
-        Change::Turn {
+    pub fn set_mode(collection: u64, mode: Mode, is_abandoned: bool) -> Self {
+        Change::SetMode {
             key: mode_key(collection),
             mode,
             is_abandoned,
@@ -279,7 +281,7 @@ impl Change {
             | Change::Put { key, .. }
             | Change::Remove { key }
             | Change::Collect { key, .. }
-            | Change::Turn { key, .. } => key,
+            | Change::SetMode { key, .. } => key,
         }
     }
 
@@ -288,7 +290,7 @@ impl Change {
         let rest = match self {
             Change::Merge { ops, .. } => ops.iter().map(ElementOp::content_bytes).sum(),
             Change::Put { value, .. } => value.len(),
-            Change::Remove { .. } | Change::Collect { .. } | Change::Turn { .. } => 0,
+            Change::Remove { .. } | Change::Collect { .. } | Change::SetMode { .. } => 0,
         };
         self.key().len() + rest
     }
@@ -298,8 +300,8 @@ impl Change {
         match self {
             Change::Merge { key, ops, marks } => {
                 out.push(match marks {
-                    Marks::Dropped => TAG_MERGE,
-                    Marks::Kept => TAG_MERGE_KEPT,
+                    TombstonePolicy::Dropped => TAG_MERGE,
+                    TombstonePolicy::Kept => TAG_MERGE_KEPT,
                 });
                 put_bytes(out, key);
                 put_varint(out, ops.len() as u64);
@@ -320,7 +322,7 @@ impl Change {
                 entry.encode(out);
                 stamp.encode(out);
             }
-            Change::Turn {
+            Change::SetMode {
                 key,
                 mode,
                 is_abandoned,
@@ -346,8 +348,8 @@ impl Change {
                     .map(|_| ElementOp::decode(reader))
                     .collect::<Result<_, _>>()?;
                 let marks = match tag {
-                    TAG_MERGE => Marks::Dropped,
-                    _ => Marks::Kept,
+                    TAG_MERGE => TombstonePolicy::Dropped,
+                    _ => TombstonePolicy::Kept,
                 };
                 Ok(Change::Merge { key, ops, marks })
             }
@@ -361,7 +363,7 @@ impl Change {
                 entry: EntryId::decode(reader)?,
                 stamp: Stamp::decode(reader)?,
             }),
-            TAG_TURN => Ok(Change::Turn {
+            TAG_TURN => Ok(Change::SetMode {
                 key,
                 mode: Mode::decode(reader)?,
                 is_abandoned: reader.byte()? != 0,

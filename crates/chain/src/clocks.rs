@@ -1,5 +1,5 @@
 //! Whether the lease clock of a process goes on as those of its peers do
-//! (docs/protocol/failures.md, section 6).
+//! (docs/internals/protocol/failures.md, section 6).
 //!
 //! Leases assume clock *rates* within rho (FN-3). A virtual machine that is paused stops even the
 //! clock that counts suspended time. So processes show each other their lease clocks, and one that
@@ -7,15 +7,16 @@
 //!
 //! A peer's *offset* is its clock less this one's. A frame takes time, so what it shows is at most
 //! the true offset. The *best* is the greatest offset that was seen, less 2 rho for each second
-//! since: it is never above the true one, while both rates are within rho.
+//! since. It is never above the true one, while both rates are within rho.
 //!
 //! Invariants:
-//! - CK-1 the offsets of a peer are compared with the best that was known at least one lease
-//!   before: a stop since the ping of any lease that still holds counts in full.
-//! - CK-2 after an alarm a lease holds only if its ping was sent later, by this clock.
-//! - CK-3 a peer is compared with itself only: with the same life, since whose clock had no alarm.
+//! - (CK-1) the offsets of a peer are compared with the best that was known at least one lease
+//!   before. So a stop since the ping of any lease that still holds counts in full.
+//! - (CK-2) after an alarm a lease holds only if its ping was sent later, by this clock.
+//! - (CK-3) a peer is compared with itself only: with the same incarnation, since whose clock had
+//!   no alarm.
 //!
-//! - CK-4 a peer that says that this process has no session saw more than a session pass.
+//! - (CK-4) a peer that says that this process has no session saw more than a session pass.
 //!
 //! Deliberately absent: comparison of wall clocks, correction of a clock.
 
@@ -39,9 +40,9 @@ const READING_MAX: u64 = 1 << 50;
 /// What a process shows of its lease clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The life of the process.
-    pub life: Incarnation,
-    /// How often its clock fell behind in this life, as far as it knows.
+    /// The incarnation of the process.
+    pub incarnation: Incarnation,
+    /// How often its clock fell behind in this incarnation, as far as it knows.
     pub stops: u64,
     /// What the clock shows, in milliseconds.
     pub clock_ms: u64,
@@ -67,7 +68,7 @@ pub enum Alarm {
 /// What is known of a peer's clock. Offsets are in microseconds.
 #[derive(Clone, Debug)]
 struct Peer {
-    life: Incarnation,
+    incarnation: Incarnation,
     stops: u64,
     heard_ms: u64,
     /// The best; that of at least one lease ago, with which it is compared; and the one between,
@@ -123,10 +124,10 @@ impl Clocks {
         session / FRAMES
     }
 
-    /// What this life of the process shows at `now_ms`.
-    pub fn frame(&self, life: Incarnation, now_ms: u64) -> Frame {
+    /// What this incarnation of the process shows at `now_ms`.
+    pub fn frame(&self, incarnation: Incarnation, now_ms: u64) -> Frame {
         Frame {
-            life,
+            incarnation,
             stops: self.stops,
             clock_ms: now_ms,
         }
@@ -140,7 +141,9 @@ impl Clocks {
         self.turn(now_ms);
         let offset = micros(frame.clock_ms) - micros(now_ms);
         let known = self.peers.get_mut(&node);
-        match known.filter(|peer| (peer.life, peer.stops) == (frame.life, frame.stops)) {
+        match known
+            .filter(|peer| (peer.incarnation, peer.stops) == (frame.incarnation, frame.stops))
+        {
             Some(peer) => peer.see(now_ms, offset),
             None => {
                 self.peers.insert(node, Peer::new(frame, now_ms, offset));
@@ -168,10 +171,11 @@ impl Clocks {
         holds || !self.guards.has(Guard::LeaseEndsAtAlarm)
     }
 
-    /// The peers whose clocks are known: the life of each, and how often its clock fell behind.
+    /// The peers whose clocks are known: the incarnation of each, and how often its clock fell
+    /// behind.
     pub fn heard(&self) -> impl Iterator<Item = (NodeId, Incarnation, u64)> {
         let peers = self.peers.iter();
-        peers.map(|(node, peer)| (*node, peer.life, peer.stops))
+        peers.map(|(node, peer)| (*node, peer.incarnation, peer.stops))
     }
 
     /// CK-1: what was the best a lease ago is compared with from now on.
@@ -250,7 +254,7 @@ impl Clocks {
 impl Peer {
     fn new(frame: Frame, now_ms: u64, offset: i64) -> Self {
         Peer {
-            life: frame.life,
+            incarnation: frame.incarnation,
             stops: frame.stops,
             heard_ms: now_ms,
             best: offset,

@@ -68,13 +68,13 @@ impl Reader {
     /// [`DecodeError`] at the end of the input, or beyond 64 bits.
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
+        for role_change in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
+            if role_change == 63 && bits > 1 {
                 break;
             }
-            value |= bits << shift;
+            value |= bits << role_change;
             if byte < 0x80 {
                 return Ok(value);
             }

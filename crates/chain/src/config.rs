@@ -1,9 +1,11 @@
 //! The configuration of a chain: who its members are, in which order, in which epoch
-//! (docs/protocol/chain.md, section 2).
+//! (docs/internals/protocol/chain.md, section 2).
 //!
 //! Invariants:
-//! - C1 serving seats come first, then at most one that syncs or leaves; nodes are distinct.
-//! - C2 there is at least one serving seat: the last serving member is never removed (RM-2).
+//! - CONFIG-1 serving members come first, then at most one that syncs or leaves; nodes are
+//!   distinct.
+//! - CONFIG-2 there is at least one serving membership: the last serving member is never removed
+//!   (RM-2).
 //!
 //! Deliberately absent: how configurations are agreed on; that is the coordinator's.
 
@@ -38,7 +40,7 @@ impl std::fmt::Display for ChainId {
     }
 }
 
-/// One life of a node's process, chosen at random when it starts.
+/// One incarnation of a node's process, chosen at random when it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u128);
 
@@ -60,15 +62,15 @@ pub enum Wiring {
 pub enum Role {
     /// It answers clients.
     Serving,
-    /// It takes part in every commit and answers nobody (I10).
+    /// It takes part in every commit and answers no request (I10).
     Syncing,
-    /// As syncing, but it is to leave for good: it takes no more operations, and hands on what it
-    /// holds (LV-2).
+    /// It is syncing, and it is to be decommissioned: it takes no more operations, and hands off
+    /// what it holds (LV-2).
     Leaving,
 }
 
 impl Role {
-    /// Whether it takes part in commits and answers nobody.
+    /// Whether it takes part in commits and answers no request.
     pub fn is_syncing(self) -> bool {
         self != Role::Serving
     }
@@ -76,10 +78,10 @@ impl Role {
 
 /// One place of the write path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seat {
+pub struct ChainMember {
     /// Whose it is.
     pub node: NodeId,
-    /// In which of its lives.
+    /// In which of its incarnations.
     pub incarnation: Incarnation,
     /// With which disk.
     pub disk: DiskId,
@@ -87,32 +89,34 @@ pub struct Seat {
     pub role: Role,
 }
 
-impl Seat {
-    /// Whose it is: of one life of a node, with one disk.
-    pub(crate) fn life(&self) -> (NodeId, Incarnation, DiskId) {
+impl ChainMember {
+    /// Whose it is: of one incarnation of a node, with one disk.
+    pub(crate) fn identity(&self) -> (NodeId, Incarnation, DiskId) {
         (self.node, self.incarnation, self.disk)
     }
 }
 
-/// A disk that had a seat and does not serve: it may hold eventual operations that no member has.
+/// A disk that had a membership and does not serve: it may hold eventual operations that no member
+/// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Away {
+pub struct AbsentMember {
     /// Whose it is.
     pub node: NodeId,
-    /// In which life it had the seat: that one gets no other.
+    /// In which incarnation it had the membership: that one gets no other.
     pub incarnation: Incarnation,
     /// The disk.
     pub disk: DiskId,
-    /// The epoch after the last one in which it had a seat; of a syncing member, the current one.
+    /// The epoch after the last one in which it had a membership; of a syncing member, the current
+    /// one.
     pub left: u64,
-    /// Whether its state was found to differ from the others' (I21): before it serves, it is
-    /// compared with its greeter's, all of it, whatever its log holds (DG-3).
+    /// Whether its state was found to differ from the others' (I21). Before it serves, all of it is
+    /// compared with its donor's, with any content of its log (DG-3).
     pub must_fill: bool,
 }
 
 /// How often a chain began again without all that was acknowledged (AL-4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lossy {
+pub struct UncleanRecovery {
     /// How many times an operator ordered it.
     pub count: u64,
     /// The epoch with which it did the last time; 0 for never.
@@ -127,74 +131,76 @@ pub struct Configuration {
     /// How entries travel.
     pub wiring: Wiring,
     /// The write path, head first.
-    pub seats: Vec<Seat>,
+    pub members: Vec<ChainMember>,
     /// The serving members of the newest configuration that had any: who may restart the chain
     /// alone after all were down (AL-1).
     pub last_serving: Vec<(NodeId, DiskId)>,
-    /// Who had a seat and has not come back to serving: a collection that closes for eventual
+    /// Who had a membership and has not come back to serving: a collection that closes for eventual
     /// writers waits for them (MD-4).
-    pub away: Vec<Away>,
+    pub absent: Vec<AbsentMember>,
     /// Marks made by entries at or below it may be collected (reconfiguration.md, section 8).
-    pub floor: EntryId,
+    pub safe_point: EntryId,
     /// Whether, and when, acknowledged writes may have been lost (AL-4).
-    pub lossy: Lossy,
+    pub lossy: UncleanRecovery,
     /// What its members may write, in this epoch.
     pub version: Version,
 }
 
 impl Configuration {
-    /// Whether `other` has the same head, in the same life.
+    /// Whether `other` has the same head, in the same incarnation.
     pub(crate) fn is_headed_as(&self, other: &Configuration) -> bool {
-        self.seats[0].life() == other.seats[0].life()
+        self.members[0].identity() == other.members[0].identity()
     }
 
     /// N: the members of the write path, the syncing one included.
     pub fn size(&self) -> usize {
-        self.seats.len()
+        self.members.len()
     }
 
     /// The disks that it speaks of, each with the number that it gives its member.
     pub fn disks(&self) -> impl Iterator<Item = (NodeId, DiskId)> {
-        let seats = self.seats.iter().map(|seat| (seat.node, seat.disk));
-        let away = self.away.iter().map(|away| (away.node, away.disk));
-        seats.chain(away).chain(self.last_serving.iter().copied())
+        let members = self.members.iter().map(|member| (member.node, member.disk));
+        let absent = self.absent.iter().map(|absent| (absent.node, absent.disk));
+        members
+            .chain(absent)
+            .chain(self.last_serving.iter().copied())
     }
 
-    /// How many members it has once those who are away have come back.
+    /// How many members it has once those who are absent have come back.
     pub fn whole_size(&self) -> usize {
-        let has_no_seat = |away: &&Away| self.seat(away.node).is_none();
-        self.size() + self.away.iter().filter(has_no_seat).count()
+        let is_no_member = |absent: &&AbsentMember| self.member(absent.node).is_none();
+        self.size() + self.absent.iter().filter(is_no_member).count()
     }
 
-    /// Whether this life had a seat and has none any more, if it ever heard of it or not: it gets
-    /// no other (SL-4), and ends (I24).
+    /// Whether this incarnation had a membership and has none any more, if it ever heard of it or
+    /// not. It gets no other (SL-4), and ends (I24).
     pub(crate) fn has_left(&self, node: NodeId, incarnation: Incarnation) -> bool {
-        let is_it = |other, life| (other, life) == (node, incarnation);
-        let mut seats = self.seats.iter();
-        let mut away = self.away.iter();
-        !seats.any(|seat| is_it(seat.node, seat.incarnation))
-            && away.any(|away| is_it(away.node, away.incarnation))
+        let is_it = |other, its| (other, its) == (node, incarnation);
+        let mut members = self.members.iter();
+        let mut absent = self.absent.iter();
+        !members.any(|member| is_it(member.node, member.incarnation))
+            && absent.any(|absent| is_it(absent.node, absent.incarnation))
     }
 
     /// Whether the state on this disk was found to differ, and has not been made equal (DG-3).
     pub fn must_fill(&self, disk: DiskId) -> bool {
-        let is_wrong = |away: &Away| away.disk == disk && away.must_fill;
-        self.away.iter().any(is_wrong)
+        let is_wrong = |absent: &AbsentMember| absent.disk == disk && absent.must_fill;
+        self.absent.iter().any(is_wrong)
     }
 
-    /// The seat of `node`, if it has one.
-    pub fn seat(&self, node: NodeId) -> Option<&Seat> {
-        self.seats.iter().find(|seat| seat.node == node)
+    /// The membership of `node`, if it has one.
+    pub fn member(&self, node: NodeId) -> Option<&ChainMember> {
+        self.members.iter().find(|member| member.node == node)
     }
 
     /// The place of `node` in the write path, from 0.
     pub fn position(&self, node: NodeId) -> Option<usize> {
-        self.seats.iter().position(|seat| seat.node == node)
+        self.members.iter().position(|member| member.node == node)
     }
 
     /// The first member: it numbers entries.
     pub fn head(&self) -> NodeId {
-        self.seats[0].node
+        self.members[0].node
     }
 
     /// The last serving member.
@@ -214,17 +220,17 @@ impl Configuration {
     /// The member before `node`.
     pub fn predecessor(&self, node: NodeId) -> Option<NodeId> {
         let before = self.position(node)?.checked_sub(1)?;
-        Some(self.seats[before].node)
+        Some(self.members[before].node)
     }
 
     /// The member after `node`.
     pub fn successor(&self, node: NodeId) -> Option<NodeId> {
         let after = self.position(node)? + 1;
-        self.seats.get(after).map(|seat| seat.node)
+        self.members.get(after).map(|member| member.node)
     }
 
     /// Who sends `node` its `Hello` and its entries: in star wiring the head, in chain wiring the
-    /// predecessor (AD-3, WR-2, WC-2). The head has nobody.
+    /// predecessor (AD-3, WR-2, WC-2). The head has no predecessor.
     pub fn source(&self, node: NodeId) -> Option<NodeId> {
         match self.wiring {
             Wiring::Star => Some(self.head()).filter(|head| *head != node),
@@ -234,41 +240,41 @@ impl Configuration {
 
     /// To whom `node` sends entries and `Hello`.
     pub fn followers(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        self.seats
+        self.members
             .iter()
-            .map(|seat| seat.node)
+            .map(|member| member.node)
             .filter(move |other| self.source(*other) == Some(node))
     }
 
     /// Everyone but `node`.
     pub fn others(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        self.seats
+        self.members
             .iter()
-            .map(|seat| seat.node)
+            .map(|member| member.node)
             .filter(move |other| *other != node)
     }
 
     /// The members that answer clients, in order.
     pub fn serving(&self) -> impl Iterator<Item = NodeId> {
-        self.seats
+        self.members
             .iter()
-            .filter(|seat| seat.role == Role::Serving)
-            .map(|seat| seat.node)
+            .filter(|member| member.role == Role::Serving)
+            .map(|member| member.node)
     }
 
     /// The member that joins or leaves, if there is one.
     pub fn syncing(&self) -> Option<NodeId> {
-        self.seats
+        self.members
             .iter()
-            .find(|seat| seat.role.is_syncing())
-            .map(|seat| seat.node)
+            .find(|member| member.role.is_syncing())
+            .map(|member| member.node)
     }
 
-    /// The member that is to leave for good, if there is one.
+    /// The member that is to be decommissioned, if there is one.
     pub fn leaving(&self) -> Option<NodeId> {
         self.syncing().filter(|node| {
-            self.seat(*node)
-                .is_some_and(|seat| seat.role == Role::Leaving)
+            self.member(*node)
+                .is_some_and(|member| member.role == Role::Leaving)
         })
     }
 }

@@ -1,49 +1,54 @@
-//! What the next configuration of a chain is (docs/protocol/reconfiguration.md, sections 3 to 8).
+//! What the next configuration of a chain is
+//! (docs/internals/protocol/reconfiguration.md, sections 3 to 8).
 //!
-//! A controller is anyone who reads the configuration, knows whose sessions live and what members
-//! report, and publishes what [`next`] says by compare-and-set on the epoch. Nothing is kept
-//! outside the configuration but those facts, so controllers may die, repeat themselves, compete.
+//! A controller reads the configuration, and knows the living sessions and the reports of members.
+//! It publishes what [`next`] says by compare-and-set on the epoch. Nothing is kept outside the
+//! configuration but those facts, so controllers may die, repeat themselves, compete.
 //!
 //! Invariants:
-//! - K1 a seat goes only with its session (RM-1, FN-2), or by K6, or for good by K10; the last
-//!   serving seat stays (RM-2).
-//! - K2 after all serving members were lost, only one of `last_serving` with its own disk begins
-//!   again, alone (AL-1, AL-2).
-//! - K3 one member joins at a time, at the end of the write path, and serves when it has reported
-//!   `SyncDone` in the current epoch (JN-1, JN-6).
-//! - K4 the floor rises to what every member has applied in the current epoch, no gap open (GC-2).
-//! - K6 who may serve by what it knows keeps its seat: it becomes syncing first, and leaves when it
-//!   has adopted that, or its session is over (FN-2).
-//! - K5 whoever had a seat is serving or away (MD-4), or has left for good (K10), or was abandoned.
-//! - K7 who was found to differ is away, and to be filled, until it serves again (DG-3).
-//! - K8 where an operator gives K2 up, the configuration counts it ([`restore`], AL-4).
-//! - K9 the version is the cluster's, as far as the controller knows it, and never falls.
+//! - CTRL-1 a membership goes only with its session (RM-1, FN-2), or by CTRL-6, or permanently by
+//!   CTRL-10; the last serving membership stays (RM-2).
+//! - CTRL-2 after all serving members were lost, only one of `last_serving` with its own disk
+//!   begins again, alone (AL-1, AL-2).
+//! - CTRL-3 one member joins at a time, at the end of the write path. It serves when it has
+//!   reported `SyncDone` in the current epoch (JN-1, JN-6).
+//! - CTRL-4 the safe point rises to what every member has applied in the current epoch, no gap open
+//!   (GC-2).
+//! - CTRL-6 a member that may serve by what it knows keeps its membership. It becomes syncing
+//!   first, and leaves when it has adopted that, or its session is over (FN-2).
+//! - CTRL-5 a member that had a membership is serving or away (MD-4), or was decommissioned
+//!   (CTRL-10), or was abandoned.
+//! - CTRL-7 who was found to differ is absent, and to be filled, until it serves again (DG-3).
+//! - CTRL-8 where an operator gives CTRL-2 up, the configuration counts it ([`restore`], AL-4).
+//! - CTRL-9 the version is the cluster's, as far as the controller knows it, and never falls.
 //!
-//! - K10 a member that is placed elsewhere leaves when as many others serve as there are to be, and
-//!   when it has handed on what it held, in the current epoch (LV-1 to LV-3).
+//! - CTRL-10 a member that is placed elsewhere leaves when as many others serve as there are to be.
+//!   It must have handed off what it held, in the current epoch (LV-1 to LV-3).
 //!
 //! Deliberately absent: sessions and their clocks, how facts travel, who is slow, who is wanted
 //! where (`crate::placement`).
 
-mod leaving;
+mod decommission;
 mod restart;
 
 use std::collections::BTreeMap;
 
-use crate::config::{Away, Configuration, DiskId, Lossy, NodeId, Role, Seat, Wiring};
+use crate::config::{
+    AbsentMember, ChainMember, Configuration, DiskId, NodeId, Role, UncleanRecovery, Wiring,
+};
 use crate::guard::{Guard, Guards};
 use crate::replica::{Identity, Report};
 use crate::stamp::EntryId;
 use crate::version::Version;
 
-pub use leaving::{NotAbandoned, abandon};
+pub use decommission::{AbandonError, abandon};
 pub(crate) use restart::missing;
-pub use restart::{NotRestored, Returning, restore, returned};
+pub use restart::{RestoreError, Returning, restore, returned};
 
 /// What a controller knows besides the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Whose sessions live. A seat whose identity is not among them is given up.
+pub struct ObservedState {
+    /// Whose sessions live. A membership whose identity is not among them is given up.
     pub sessions: Vec<Identity>,
     /// Those of them that were not heard of for a part of a session, or not yet: they may be gone.
     pub unheard: Vec<Identity>,
@@ -56,18 +61,18 @@ pub struct Facts {
     /// How entries are to travel.
     pub wiring: Wiring,
     /// A change among live members, if one is wanted.
-    pub shift: Option<Shift>,
-    /// Whether it is time to raise the floor.
-    pub raise_floor: bool,
+    pub role_change: Option<RoleChange>,
+    /// Whether it is time to raise the safe point.
+    pub raise_safe_point: bool,
     /// The member with which a chain begins again that is down, if one is to ([`Returning`]).
     pub restart: Option<Identity>,
-    /// The cluster's version. Whoever has a session speaks it.
+    /// The cluster's version. Each process with a session speaks it.
     pub version: Version,
 }
 
 /// A change of places among members that live (RM-3, SL-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shift {
+pub enum RoleChange {
     /// This serving member becomes the head.
     Head(NodeId),
     /// This serving member goes behind all others that serve.
@@ -93,7 +98,7 @@ struct Reported {
     slow: Option<NodeId>,
     /// Whether it holds nothing that others lack (LV-2).
     has_handed_on: bool,
-    /// How many entries it knows committed that its greeter has not: it has stopped (LD-2).
+    /// How many entries it knows committed that its donor has not: it has stopped (LD-2).
     ahead: Option<u64>,
     /// What it has applied, if no gap is open.
     applied: Option<EntryId>,
@@ -122,7 +127,7 @@ impl Reports {
             Report::Differs { node, .. } => reported.differs = Some(node),
             Report::Heard { node, .. } => reported.heard = Some(node),
             Report::Slow { node, .. } => reported.slow = Some(node),
-            Report::HandedOn { .. } => reported.has_handed_on = true,
+            Report::HandoffDone { .. } => reported.has_handed_on = true,
             Report::Ahead { entries, .. } => {
                 reported.is_adopted = true;
                 reported.ahead = Some(entries);
@@ -169,7 +174,7 @@ impl Reports {
             .is_some_and(|reported| reported.is_synced)
     }
 
-    /// Whether `node` has handed on what it held, in `epoch`.
+    /// Whether `node` has handed off what it held, in `epoch`.
     fn has_handed_on(&self, node: NodeId, epoch: u64) -> bool {
         self.of(node, epoch)
             .is_some_and(|reported| reported.has_handed_on)
@@ -183,18 +188,20 @@ impl Reports {
 /// The first configuration of a chain: `members`, not none, all with empty disks.
 pub fn first(members: &[Identity], wiring: Wiring, version: Version) -> Configuration {
     assert!(!members.is_empty(), "C2: some member serves");
-    let seats = members.iter().map(|member| seat(*member, Role::Serving));
+    let serving = members
+        .iter()
+        .map(|member| chain_member(*member, Role::Serving));
     Configuration {
         epoch: 1,
         wiring,
-        seats: seats.collect(),
+        members: serving.collect(),
         last_serving: members
             .iter()
             .map(|member| (member.node, member.disk))
             .collect(),
-        away: Vec::new(),
-        floor: EntryId::ZERO,
-        lossy: Lossy::default(),
+        absent: Vec::new(),
+        safe_point: EntryId::ZERO,
+        lossy: UncleanRecovery::default(),
         version,
     }
 }
@@ -203,60 +210,60 @@ pub fn first(members: &[Identity], wiring: Wiring, version: Version) -> Configur
 ///
 /// The changes are applied one after the other, as if each had been an epoch of its own: members
 /// may skip epochs.
-pub fn next(current: &Configuration, facts: &Facts) -> Option<Configuration> {
-    next_guarded(current, facts, &Guards::default())
+pub fn next(current: &Configuration, observed: &ObservedState) -> Option<Configuration> {
+    next_guarded(current, observed, &Guards::default())
 }
 
 /// As [`next`], with other guards: for mutants.
 pub fn next_guarded(
     current: &Configuration,
-    facts: &Facts,
+    observed: &ObservedState,
     guards: &Guards,
 ) -> Option<Configuration> {
     let mut draft = current.clone();
-    serve(&mut draft, current.epoch, facts);
-    remove(&mut draft, facts);
-    restart::begin(&mut draft, current, facts);
-    give_up_ahead(&mut draft, current, facts);
-    let differs = facts.reports.differs(current.epoch);
+    serve(&mut draft, current.epoch, observed);
+    remove(&mut draft, observed);
+    restart::begin(&mut draft, current, observed);
+    give_up_ahead(&mut draft, current, observed);
+    let differs = observed.reports.differs(current.epoch);
     if let Some(node) = differs {
-        demote(&mut draft, node, current, facts, guards);
+        demote(&mut draft, node, current, observed, guards);
     }
-    if let Some(node) = facts.reports.slow(current) {
-        demote(&mut draft, node, current, facts, guards);
+    if let Some(node) = observed.reports.slow(current) {
+        demote(&mut draft, node, current, observed, guards);
         if current.syncing() == Some(node) {
-            leave(&mut draft, node, current, facts, guards);
+            leave(&mut draft, node, current, observed, guards);
         }
     }
-    if let Some(wanted) = facts.shift {
-        shift(&mut draft, wanted, facts);
+    if let Some(wanted) = observed.role_change {
+        role_change(&mut draft, wanted, observed);
     }
-    let gone = leaving::go(&mut draft, current, facts, guards);
-    leaving::give_up(&mut draft, facts);
-    join(&mut draft, current, facts);
-    leaving::name(&mut draft, facts);
-    draft.wiring = facts.wiring;
-    draft.version = draft.version.max(facts.version);
-    if facts.raise_floor {
-        raise_floor(&mut draft, current, facts);
+    let gone = decommission::go(&mut draft, current, observed, guards);
+    decommission::give_up(&mut draft, observed);
+    join(&mut draft, current, observed);
+    decommission::name(&mut draft, observed);
+    draft.wiring = observed.wiring;
+    draft.version = draft.version.max(observed.version);
+    if observed.raise_safe_point {
+        raise_safe_point(&mut draft, current, observed);
     }
     if draft == *current {
         return None;
     }
     draft.epoch += 1;
     draft.last_serving = draft
-        .seats
+        .members
         .iter()
-        .filter(|seat| seat.role == Role::Serving)
-        .map(|seat| (seat.node, seat.disk))
+        .filter(|member| member.role == Role::Serving)
+        .map(|member| (member.node, member.disk))
         .collect();
-    note_away(&mut draft, current, differs);
-    draft.away.retain(|away| Some(away.disk) != gone);
+    note_absent(&mut draft, current, differs);
+    draft.absent.retain(|absent| Some(absent.disk) != gone);
     Some(draft)
 }
 
-fn seat(member: Identity, role: Role) -> Seat {
-    Seat {
+fn chain_member(member: Identity, role: Role) -> ChainMember {
+    ChainMember {
         node: member.node,
         incarnation: member.incarnation,
         disk: member.disk,
@@ -264,185 +271,196 @@ fn seat(member: Identity, role: Role) -> Seat {
     }
 }
 
-fn is_live(seat: &Seat, facts: &Facts) -> bool {
-    facts.sessions.iter().any(|member| is_of(seat, member))
+fn is_live(member: &ChainMember, observed: &ObservedState) -> bool {
+    observed.sessions.iter().any(|live| is_of(member, live))
 }
 
-/// Whether a seat is that of this life.
-pub fn is_of(seat: &Seat, member: &Identity) -> bool {
-    seat.life() == (member.node, member.incarnation, member.disk)
+/// Whether a member of a configuration is this incarnation.
+pub fn is_of(member: &ChainMember, identity: &Identity) -> bool {
+    member.identity() == (identity.node, identity.incarnation, identity.disk)
 }
 
 /// JN-6: the syncing member has said, in the current epoch, that it holds everything, and the
 /// commit point that it hears it.
-fn serve(draft: &mut Configuration, epoch: u64, facts: &Facts) {
-    let point = facts.reports.of(draft.commit_point(), epoch);
+fn serve(draft: &mut Configuration, epoch: u64, observed: &ObservedState) {
+    let point = observed.reports.of(draft.commit_point(), epoch);
     let heard = point.and_then(|point| point.heard);
-    for seat in &mut draft.seats {
-        let reported = facts.reports.of(seat.node, epoch);
+    for member in &mut draft.members {
+        let reported = observed.reports.of(member.node, epoch);
         let is_synced = reported.is_some_and(|reported| reported.is_synced);
-        let joins = seat.role == Role::Syncing;
-        if joins && is_synced && heard == Some(seat.node) && is_live(seat, facts) {
-            seat.role = Role::Serving;
+        let joins = member.role == Role::Syncing;
+        if joins && is_synced && heard == Some(member.node) && is_live(member, observed) {
+            member.role = Role::Serving;
         }
     }
 }
 
-/// RM-1, RM-2: whoever has no session goes, unless nobody would be left that serves, and was heard
-/// of. Sessions of members that went together end one after the other: the chain is not left to the
-/// one whose session ends last.
-fn remove(draft: &mut Configuration, facts: &Facts) {
-    let is_heard = |seat: &Seat| !facts.unheard.iter().any(|member| is_of(seat, member));
-    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts) && is_heard(seat);
-    if draft.seats.iter().any(serves) {
-        draft.seats.retain(|seat| is_live(seat, facts));
+/// RM-1, RM-2: a member without a session goes, unless no member would be left that serves and was
+/// heard of. Sessions of members that went together end one after the other: the chain is not left
+/// to the one whose session ends last.
+fn remove(draft: &mut Configuration, observed: &ObservedState) {
+    let is_heard = |member: &ChainMember| {
+        !observed
+            .unheard
+            .iter()
+            .any(|unheard| is_of(member, unheard))
+    };
+    let serves = |member: &ChainMember| {
+        member.role == Role::Serving && is_live(member, observed) && is_heard(member)
+    };
+    if draft.members.iter().any(serves) {
+        draft.members.retain(|member| is_live(member, observed));
     }
 }
 
 /// LD-2: a member that knows more than its chain has stopped, and confirms nothing: it gives up its
-/// seat, if another one serves alive. Its life stays, for an operator to choose it.
-fn give_up_ahead(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
-    let is_ahead = |seat: &Seat| {
-        let reported = facts.reports.of(seat.node, current.epoch);
+/// membership, if another one serves alive. Its incarnation stays, for an operator to choose it.
+fn give_up_ahead(draft: &mut Configuration, current: &Configuration, observed: &ObservedState) {
+    let is_ahead = |member: &ChainMember| {
+        let reported = observed.reports.of(member.node, current.epoch);
         reported.is_some_and(|it| it.ahead.is_some())
     };
-    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
+    let serves = |member: &ChainMember| member.role == Role::Serving && is_live(member, observed);
     if draft
-        .seats
+        .members
         .iter()
-        .any(|seat| serves(seat) && !is_ahead(seat))
+        .any(|member| serves(member) && !is_ahead(member))
     {
-        draft.seats.retain(|seat| !is_ahead(seat));
+        draft.members.retain(|member| !is_ahead(member));
     }
 }
 
 /// RM-3: among live members; what serves after a change serves alive.
-fn shift(draft: &mut Configuration, wanted: Shift, facts: &Facts) {
-    let (Shift::Head(node) | Shift::Back(node) | Shift::Demote(node)) = wanted;
+fn role_change(draft: &mut Configuration, wanted: RoleChange, observed: &ObservedState) {
+    let (RoleChange::Head(node) | RoleChange::Back(node) | RoleChange::Demote(node)) = wanted;
     let serving = draft.serving().count();
-    if !draft.seats.iter().all(|seat| is_live(seat, facts)) {
+    if !draft.members.iter().all(|member| is_live(member, observed)) {
         return;
     }
     let Some(position) = draft.position(node) else {
         return;
     };
-    if draft.seats[position].role.is_syncing() || serving < 2 {
+    if draft.members[position].role.is_syncing() || serving < 2 {
         return;
     }
-    let mut moved = draft.seats.remove(position);
+    let mut moved = draft.members.remove(position);
     match wanted {
-        Shift::Head(_) => draft.seats.insert(0, moved),
-        Shift::Back(_) => draft.seats.insert(serving - 1, moved),
-        Shift::Demote(_) if draft.syncing().is_none() => {
+        RoleChange::Head(_) => draft.members.insert(0, moved),
+        RoleChange::Back(_) => draft.members.insert(serving - 1, moved),
+        RoleChange::Demote(_) if draft.syncing().is_none() => {
             moved.role = Role::Syncing;
-            draft.seats.push(moved);
+            draft.members.push(moved);
         }
-        Shift::Demote(_) => draft.seats.insert(position, moved),
+        RoleChange::Demote(_) => draft.members.insert(position, moved),
     }
 }
 
-/// I21, SL-3: the member goes on as a joining one, if somebody else serves alive. Who joins now
+/// I21, SL-3: the member goes on as a joining one, if another member serves alive. Who joins now
 /// leaves, and comes back.
 fn demote(
     draft: &mut Configuration,
     node: NodeId,
     current: &Configuration,
-    facts: &Facts,
+    observed: &ObservedState,
     guards: &Guards,
 ) {
-    let is_its = |seat: &Seat| seat.node == node && seat.role == Role::Serving;
-    let Some(position) = draft.seats.iter().position(is_its) else {
+    let is_its = |member: &ChainMember| member.node == node && member.role == Role::Serving;
+    let Some(position) = draft.members.iter().position(is_its) else {
         return;
     };
-    let stays = |seat: &Seat| seat.node != node && seat.role == Role::Serving;
+    let stays = |member: &ChainMember| member.node != node && member.role == Role::Serving;
     if !draft
-        .seats
+        .members
         .iter()
-        .any(|seat| stays(seat) && is_live(seat, facts))
+        .any(|member| stays(member) && is_live(member, observed))
     {
         return;
     }
     if let Some(joining) = draft.syncing()
-        && !leave(draft, joining, current, facts, guards)
+        && !leave(draft, joining, current, observed, guards)
     {
         return;
     }
-    let mut moved = draft.seats.remove(position);
+    let mut moved = draft.members.remove(position);
     moved.role = Role::Syncing;
-    draft.seats.push(moved);
+    draft.members.push(moved);
 }
 
-/// FN-2: a joining member gives up its seat although it lives, if it has adopted that it does not
-/// serve. Says whether it did.
+/// FN-2: a joining member gives up its membership although it lives, if it has adopted that it does
+/// not serve. Says whether it did.
 fn leave(
     draft: &mut Configuration,
     node: NodeId,
     current: &Configuration,
-    facts: &Facts,
+    observed: &ObservedState,
     guards: &Guards,
 ) -> bool {
     let is_joining = current.syncing() == Some(node) && draft.syncing() == Some(node);
-    let is_known = facts.reports.has_adopted(node, current.epoch);
+    let is_known = observed.reports.has_adopted(node, current.epoch);
     if !is_joining || (!is_known && guards.has(Guard::LeaveAdopted)) {
         return false;
     }
-    draft.seats.retain(|seat| seat.node != node);
+    draft.members.retain(|member| member.node != node);
     true
 }
 
-/// JN-1: one at a time; a node whose earlier life still has a seat waits for the end of that, and a
-/// life that lost its seat gets no other (I24).
-fn join(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
-    let serves = |seat: &Seat| seat.role == Role::Serving && is_live(seat, facts);
-    if draft.syncing().is_some() || !draft.seats.iter().any(serves) {
+/// JN-1: one at a time. A node whose earlier incarnation still has a membership waits for the end
+/// of that. An incarnation that lost its membership gets no other (I24).
+fn join(draft: &mut Configuration, current: &Configuration, observed: &ObservedState) {
+    let serves = |member: &ChainMember| member.role == Role::Serving && is_live(member, observed);
+    if draft.syncing().is_some() || !draft.members.iter().any(serves) {
         return;
     }
-    let mut newcomers = facts.sessions.iter().filter(|member| {
-        let has_left =
-            |away: &Away| (away.node, away.incarnation) == (member.node, member.incarnation);
-        let had_seat = current.seats.iter().any(|seat| is_of(seat, member));
-        draft.seat(member.node).is_none() && !had_seat && !draft.away.iter().any(has_left)
+    let mut newcomers = observed.sessions.iter().filter(|live| {
+        let has_left = |absent: &AbsentMember| {
+            (absent.node, absent.incarnation) == (live.node, live.incarnation)
+        };
+        let was_member = current.members.iter().any(|member| is_of(member, live));
+        draft.member(live.node).is_none() && !was_member && !draft.absent.iter().any(has_left)
     });
-    let is_wanted = |member: &&Identity| !facts.unwanted.contains(&member.node);
+    let is_wanted = |member: &&Identity| !observed.unwanted.contains(&member.node);
     let mut unwanted = newcomers.clone().filter(|member| !is_wanted(member));
-    let has_place = leaving::wanted(draft, facts).count() < facts.size;
+    let has_place = decommission::wanted(draft, observed).count() < observed.size;
     let newcomer = newcomers.find(is_wanted).filter(|_| has_place);
-    // LV-5: who is placed elsewhere comes back to hand on what it holds.
-    let is_awaited = |member: &&Identity| draft.away.iter().any(|it| it.disk == member.disk);
+    // LV-5: who is placed elsewhere comes back to hand off what it holds.
+    let is_awaited = |member: &&Identity| draft.absent.iter().any(|it| it.disk == member.disk);
     if let Some(member) = newcomer.or_else(|| unwanted.find(is_awaited)) {
-        draft.seats.push(seat(*member, Role::Syncing));
+        draft.members.push(chain_member(*member, Role::Syncing));
     }
 }
 
 /// GC-2: every member of the *current* epoch has applied it; who joins with the next is filtered.
-fn raise_floor(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
-    let applied = |seat: &Seat| facts.reports.of(seat.node, current.epoch)?.applied;
-    let reported: Option<Vec<EntryId>> = current.seats.iter().map(applied).collect();
+fn raise_safe_point(draft: &mut Configuration, current: &Configuration, observed: &ObservedState) {
+    let applied = |member: &ChainMember| observed.reports.of(member.node, current.epoch)?.applied;
+    let reported: Option<Vec<EntryId>> = current.members.iter().map(applied).collect();
     if let Some(lowest) = reported.and_then(|reported| reported.into_iter().min()) {
-        draft.floor = draft.floor.max(lowest);
+        draft.safe_point = draft.safe_point.max(lowest);
     }
 }
 
-/// MD-4: who had a seat until now and does not serve; a disk that serves again has handed on what
-/// it held (JN-7), and is as its greeter's. DG-3: who differs is to be filled, if it is removed now
-/// or has become syncing.
-fn note_away(draft: &mut Configuration, current: &Configuration, differs: Option<NodeId>) {
-    let seats = draft.seats.iter().filter(|seat| seat.role == Role::Serving);
-    let serving: Vec<DiskId> = seats.map(|seat| seat.disk).collect();
-    let had_seat = |disk: DiskId| current.seats.iter().any(|seat| seat.disk == disk);
-    draft
-        .away
-        .retain(|away| !serving.contains(&away.disk) && !had_seat(away.disk));
-    let left = current
-        .seats
+/// MD-4: members that had a membership until now and do not serve. A disk that serves again has
+/// handed off what it held (JN-7), and is as its donor's. DG-3: who differs is to be filled, if it
+/// is removed now or has become syncing.
+fn note_absent(draft: &mut Configuration, current: &Configuration, differs: Option<NodeId>) {
+    let members = draft
+        .members
         .iter()
-        .filter(|seat| !serving.contains(&seat.disk));
-    draft.away.extend(left.map(|seat| Away {
-        node: seat.node,
-        incarnation: seat.incarnation,
-        disk: seat.disk,
+        .filter(|member| member.role == Role::Serving);
+    let serving: Vec<DiskId> = members.map(|member| member.disk).collect();
+    let was_member = |disk: DiskId| current.members.iter().any(|member| member.disk == disk);
+    draft
+        .absent
+        .retain(|absent| !serving.contains(&absent.disk) && !was_member(absent.disk));
+    let left = current
+        .members
+        .iter()
+        .filter(|member| !serving.contains(&member.disk));
+    draft.absent.extend(left.map(|member| AbsentMember {
+        node: member.node,
+        incarnation: member.incarnation,
+        disk: member.disk,
         left: draft.epoch,
-        must_fill: differs == Some(seat.node) || current.must_fill(seat.disk),
+        must_fill: differs == Some(member.node) || current.must_fill(member.disk),
     }));
 }
 

@@ -1,7 +1,7 @@
 //! A log entry: one decision of the head, as every member stores, sends and applies it.
 //!
 //! ```text
-//! entry   := format:u8=2  id  prev:id  floor:id  stamp  request
+//! entry   := format:u8=2  id  prev:id  safe point:id  stamp  request
 //!            result:bytes  count:varint  change*
 //! id      := epoch:varint index:varint
 //! request := 0 | 1 name
@@ -11,17 +11,18 @@
 //! An owner is there where `part` is 2^32 or more, by which it is then too great. It came with
 //! version 4 of a cluster: what was written before has none.
 //!
-//! Format 1 has neither `floor` nor `part`, and its merges drop their marks: it was written by
+//! Format 1 has neither `safe point` nor `part`, and its merges drop their marks: it was written by
 //! chains that had strong collections only.
 //!
 //! Invariants:
-//! - N1 `prev` names the entry before, so that two logs that agree on an id agree on all before it.
-//! - N2 an index is one more than its predecessor's; the epoch never falls.
-//! - N3 `floor` is below `id`: only what every member has applied is collected.
+//! - ENTRY-1 `prev` names the entry before, so that two logs that agree on an id agree on all
+//!   before it.
+//! - ENTRY-2 an index is one more than its predecessor's; the epoch never falls.
+//! - ENTRY-3 `safe point` is below `id`: only what every member has applied is collected.
 
 use bytes::Bytes;
 
-use crate::change::{Change, Under};
+use crate::change::{ApplyContext, Change};
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::stamp::{EntryId, Stamp};
 
@@ -35,15 +36,15 @@ const OWNED: u64 = 1 << 32;
 /// accounts that choose one id are two clients (XO-7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client {
-    /// The account, as a number that the shell gives it. 0 is of nobody: of a member itself, and
-    /// of all that was named before version 4.
+    /// The account, as a number that the shell gives it. 0 has no owner: it is of a member itself,
+    /// and of all that was named before version 4.
     pub owner: u64,
     /// Which client of it.
     pub id: u128,
 }
 
 impl From<u128> for Client {
-    /// A client of nobody.
+    /// A client without an owner.
     fn from(id: u128) -> Self {
         Client { owner: 0, id }
     }
@@ -115,9 +116,9 @@ pub struct Entry {
     pub id: EntryId,
     /// The entry before; [`EntryId::ZERO`] for the first.
     pub prev: EntryId,
-    /// The `gc_floor` of the epoch that numbered it: whoever applies the entry, in whatever epoch,
-    /// drops the same marks (D7).
-    pub floor: EntryId,
+    /// The GC safe point of the epoch that numbered it. A member that applies the entry, in any
+    /// epoch, drops the same tombstones (D7).
+    pub safe_point: EntryId,
     /// The stamp under which its changes are applied.
     pub stamp: Stamp,
     /// The request that caused it, where the client named it.
@@ -135,11 +136,11 @@ impl Entry {
     }
 
     /// What its changes are applied under.
-    pub fn under(&self) -> Under {
-        Under {
+    pub fn under(&self) -> ApplyContext {
+        ApplyContext {
             id: self.id,
             stamp: self.stamp,
-            floor: self.floor,
+            safe_point: self.safe_point,
         }
     }
 
@@ -152,7 +153,7 @@ impl Entry {
     /// Appends the encoding of the entry.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(FORMAT);
-        for id in [self.id, self.prev, self.floor] {
+        for id in [self.id, self.prev, self.safe_point] {
             id.encode(out);
         }
         self.stamp.encode(out);
@@ -184,12 +185,12 @@ impl Entry {
         if prev.index.checked_add(1) != Some(id.index) || id.epoch < prev.epoch {
             return Err(DecodeError::new("an entry's id"));
         }
-        let floor = match has_floor {
+        let safe_point = match has_floor {
             true => EntryId::decode(&mut reader)?,
             false => EntryId::ZERO,
         };
-        if id <= floor {
-            return Err(DecodeError::new("an entry's floor"));
+        if id <= safe_point {
+            return Err(DecodeError::new("an entry's safe point"));
         }
         let stamp = Stamp::decode(&mut reader)?;
         let request = decode_request(&mut reader, has_floor)?;
@@ -202,7 +203,7 @@ impl Entry {
         Ok(Entry {
             id,
             prev,
-            floor,
+            safe_point,
             stamp,
             request,
             result,

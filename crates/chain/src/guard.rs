@@ -1,5 +1,5 @@
 //! The guards of the protocol, each of which a mutant run can take away
-//! (docs/protocol/invariants.md lists what each is for and what catches its absence).
+//! (docs/internals/protocol/invariants.md lists what each is for and what catches its absence).
 //!
 //! Without the feature `mutants` no guard can be removed and asking costs nothing.
 
@@ -16,11 +16,11 @@ pub enum Guard {
     SyncingConfirms,
     /// WR-5: a confirmation counts by the entry's id, not by its index.
     ConfirmId,
-    /// I3: a greeted member drops what its greeter lacks.
+    /// I3: a greeted member drops what its donor lacks.
     AdoptReconciles,
-    /// I3: greetings compare ids, not lengths.
+    /// I3: handshakes compare ids, not lengths.
     HelloIds,
-    /// AD-3: a greeting names persisted entries only.
+    /// AD-3: a handshake names persisted entries only.
     HelloPersisted,
     /// WR-6: only a ready member learns of commits.
     LearnReady,
@@ -34,6 +34,12 @@ pub enum Guard {
     LeaseQuery,
     /// SL-6: no ping is sent for a member whose thread stands still.
     StillNoPing,
+    /// CATALOG-2: a cached access key is asked for again before S is over.
+    CachedKeyEnds,
+    /// CATALOG-3: questions about ids of which no key is known have a bound.
+    UnknownKeysBounded,
+    /// ZKWIRE-5: a watch that fired is set again by the next read.
+    WatchRearmed,
     /// CK-2: a lease ends when the clock that measures it was found to have stood still.
     LeaseEndsAtAlarm,
     /// I8: a version query is answered in its own epoch only.
@@ -42,11 +48,11 @@ pub enum Guard {
     Query,
     /// I8: only the commit point answers.
     QueryByCommitPoint,
-    /// RD-4: nobody speaks for what it inherited uncommitted.
+    /// RD-4: no member speaks for what it inherited uncommitted.
     TailWaits,
     /// I9: reads show committed entries only.
     ReadCommitted,
-    /// I10: a syncing member answers nobody.
+    /// I10: a syncing member answers no request.
     SyncingSilent,
     /// I10: a syncing member does not stamp.
     SyncingNoStamp,
@@ -72,7 +78,7 @@ pub enum Guard {
     EventualDigest,
     /// I12, D17: a number below the window is refused.
     WindowRefuses,
-    /// XO-4: what is kept of an idle client stays while a settlement is above the floor.
+    /// XO-4: what is kept of an idle client stays while a settlement is above the safe point.
     IdleFloor,
     /// CO-2: a mini-transaction makes every register it writes dirty.
     TxnDirtyAll,
@@ -80,21 +86,21 @@ pub enum Guard {
     PromoteIfLarger,
     /// D5: a base counts uncommitted entries.
     BaseDirty,
-    /// EV-5: nobody stamps on an uncommitted entry of an epoch in which a member may not be yet.
+    /// EV-5: no member stamps on an uncommitted entry of an epoch in which a member may not be yet.
     BaseAdopted,
     /// D5: a base counts the overlay.
     BaseOverlay,
     /// D5: a base counts the session's token.
     BaseToken,
-    /// D5: a base counts the floor.
+    /// D5: a base counts the safe point.
     BaseFloor,
     /// MD-2: a base counts the entry that opened the collection.
     BaseOpened,
     /// MD-3: who holds a change of mode that it has not applied does not stamp.
     StampClean,
-    /// MD-4: members are asked what they hold after the closing entry is committed.
+    /// MD-4: members are asked what they hold after the draining entry is committed.
     CloseCommitted,
-    /// MD-4: who is away is waited for.
+    /// MD-4: who is absent is waited for.
     CloseAwaits,
     /// MD-6: marks are kept until every member has applied what was settled.
     DropWaits,
@@ -102,7 +108,7 @@ pub enum Guard {
     SettlesOwnTime,
     /// PR-2: a base the head cannot have numbered is refused.
     BaseNumbered,
-    /// D12: effects nobody sees are logged.
+    /// D12: invisible effects are logged.
     InvisibleKept,
     /// I15: what is tentative is not committed state.
     OverlayApart,
@@ -110,12 +116,12 @@ pub enum Guard {
     KeepUntilCommitted,
     /// JN-7: a joining member keeps what it held.
     JoinKeepsOverlay,
-    /// EX-2: W is joint over the configurations somebody may be in.
+    /// EX-2: W is joint over the configurations in which a member may be.
     JointW,
-    /// AD-8: and one that changes a seat does.
-    SeatsAreSame,
-    /// AD-8: an epoch that changes no seat stops no eventual operation of one member.
-    SameSeatsGoOn,
+    /// AD-8: and one that changes a membership does.
+    MembersAreSame,
+    /// AD-8: an epoch that changes no membership stops no eventual operation of one member.
+    SameMembersGoOn,
     /// EX-1: overlays are exchanged before a quorum is claimed.
     Exchange,
     /// EX-1: and the others' commit is waited for, not taken over.
@@ -134,7 +140,7 @@ pub enum Guard {
     Quarantine,
     /// D8: per element, not per register.
     FilterPerElement,
-    /// I17: accept and floor are compared as ids.
+    /// I17: accept and safe point are compared as ids.
     CollectByVersion,
     /// GC-1: no collection while a gap is open.
     CollectWaitsGap,
@@ -148,28 +154,28 @@ pub enum Guard {
     DigestMajority,
     /// DG-1: of two members that differ the head is right.
     DigestHead,
-    /// I21: a member that differs is filled whatever its log holds.
+    /// I21: a member that differs is filled with any content of its log.
     DiffersFills,
     /// FN-2: a member that may have served is not left out before it has adopted that it does not.
     LeaveAdopted,
-    /// C1: a configuration follows the one that its controller read.
+    /// COORD-1: a configuration follows the one that its controller read.
     CasPublish,
-    /// C2: a controller reads the configuration before the sessions.
+    /// COORD-2: a controller reads the configuration before the sessions.
     ConfigurationFirst,
-    /// Z10: no change of a session is made at any version: each names the one that it follows.
+    /// ZNODE-10: no change of a session is made at any version: each names the one that it follows.
     AnyVersion,
-    /// C5: a disk that has less than it had is an old copy of itself, and gets no session.
+    /// COORD-5: a disk that has less than it had is an old copy of itself, and gets no session.
     CopyRefused,
     /// AL-1: of those that served last and are back the one with the highest last id begins again,
     /// after a wait for the others.
     RestartFurthest,
-    /// LV-3: a member leaves for good when it has said that it handed on what it holds.
+    /// LV-3: a member is decommissioned when it has said that it handed off what it holds.
     LeaveHandsOn,
     /// LV-2: and says so when every other member holds that, durably.
     HandOnAll,
     /// LV-2: and holds nothing more in that epoch.
     LeavingTakesNone,
-    /// LV-4: a life that has handed on has no seat in an epoch beyond the next.
+    /// LV-4: an incarnation that has handed off has no membership in an epoch beyond the next.
     HandedOnEnds,
     /// I18: the clock's bound is durable before it is used.
     ClockBound,

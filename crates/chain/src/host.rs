@@ -9,9 +9,9 @@ use crate::operation::Operation;
 use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
 
-/// Ties replies to requests; the shell hands them out, and never twice in one life.
+/// Ties replies to requests; the shell hands them out, and never twice in one incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+pub struct CorrelationId(pub u64);
 
 /// A decision of the service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub struct Decided {
     pub result: Bytes,
     /// What it changes; empty for a refusal and for what changes nothing.
     pub changes: Vec<Change>,
-    /// Whether the outcome depends on the state: then it is an entry even without changes (D12).
-    /// A malformed request is refused whatever the state.
+    /// Whether the outcome depends on the state: then it is an entry even without changes (D12). A
+    /// malformed request is refused in any state.
     pub depends_on_state: bool,
 }
 
@@ -52,11 +52,11 @@ pub trait Host {
     ///
     /// # Errors
     /// [`ViewError`] when the store fails: the member stops.
-    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError>;
+    fn decide(&self, token: CorrelationId, newest: &dyn View) -> Result<Decided, ViewError>;
 
     /// Whether `result`, kept under the name of the request of `token` since before names had
     /// owners, is this request's and not another account's (XO-7).
-    fn is_own(&self, token: Token, result: &Bytes) -> bool {
+    fn is_own(&self, token: CorrelationId, result: &Bytes) -> bool {
         let _ = (token, result);
         true
     }
@@ -68,7 +68,7 @@ pub trait Host {
     /// [`ViewError`] when the store fails.
     fn accept(
         &self,
-        token: Token,
+        token: CorrelationId,
         tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError>;
 
@@ -107,7 +107,7 @@ pub enum Refusal {
     /// R or W is 0 or more than the members there are, or R is more than one for a query. Nothing
     /// was done.
     Quorum,
-    /// Somebody may hold eventual operations of the collection that is to become strong, or has not
+    /// A member may hold eventual operations of the collection that is to become strong, or has not
     /// applied all of their settlements (MD-4, MD-6). Nothing was done.
     NotDrained,
     /// The service refused the eventual write ([`Host::accept`]); why is the shell's to say.

@@ -86,7 +86,7 @@ pub(crate) fn results_of(client: Client) -> (Bytes, Bytes) {
     (start, end.into())
 }
 
-/// A key in one of two tables: of clients of nobody, and of those with an owner.
+/// A key in one of two tables: of clients without an owner, and of those with one.
 fn of_client(client: Client, [nobody, owned]: [u8; 2], rest: &[&[u8]]) -> Bytes {
     let (owner, id) = (client.owner.to_be_bytes(), client.id.to_be_bytes());
     match client.owner {

@@ -7,7 +7,9 @@ pub mod clocks;
 mod codec;
 mod config;
 pub mod controller;
+mod dedup;
 mod entry;
+mod epoch_history;
 mod guard;
 mod host;
 mod keys;
@@ -18,44 +20,44 @@ mod mode;
 mod operation;
 pub mod placement;
 mod progress;
-mod ranges;
+mod range_diff;
 mod record;
 mod register;
 mod replica;
-mod results;
-mod runs;
 mod session;
 mod stamp;
 mod version;
 mod view;
-mod waiting;
-pub mod words;
+pub mod wait_messages;
+mod wait_reason;
 
-pub use change::{Change, ElementOp, Marks, Mutation, Under, apply};
+pub use change::{ApplyContext, Change, ElementOp, Mutation, TombstonePolicy, apply};
 pub use codec::{DecodeError, Reader, put_bytes, put_varint};
 pub use config::{
-    Away, ChainId, Configuration, DiskId, Incarnation, Lossy, NodeId, Role, Seat, Wiring,
+    AbsentMember, ChainId, ChainMember, Configuration, DiskId, Incarnation, NodeId, Role,
+    UncleanRecovery, Wiring,
 };
+pub use dedup::DedupCursor;
 pub use entry::{Client, Entry, RequestId};
+pub use epoch_history::EpochHistory;
 pub use guard::{ALL_GUARDS, Guard, Guards};
-pub use host::{Accepted, Decided, Host, Refusal, Settled, Token};
+pub use host::{Accepted, CorrelationId, Decided, Host, Refusal, Settled};
 pub use keys::{
     COLLECTION, END as KEYS_END, ROWS, client_key, parse_client_key, parse_result_key,
     parse_row_key, result_key, row_key,
 };
 pub use message::{Envelope, Message, RangeContent, RangeHash, Scope};
-pub use mode::{Mode, Standing, UnknownMode};
+pub use mode::{Mode, ModeState, UnknownMode};
 pub use operation::{Digest, Operation, Outcome, Settlement};
 pub use progress::Progress;
-pub use record::{Durable, Lsn, Record};
-pub use register::{Group, Member, Register};
+pub use record::{Lsn, Record, RecoveredState};
+pub use register::{Element, ElementSet, Register};
 pub use replica::{
-    Ahead, Behind, Effect, EventualCounts, Fate, Fill, Forgotten, Identity, Input, Level, Now,
-    Receipt, Replica, Reply, Report, Session, Shown, Stop, Tally, Tuning, Written, compute,
+    Effect, EventualCounts, Forgotten, Identity, Input, Level, Now, OperationStatus,
+    PossibleInputs, QuorumRead, Replica, ReplicaCounters, ReplicaSettings, ReplicationLag, Reply,
+    Report, Session, Stop, TransferStep, WriteAck, Written, compute,
 };
-pub use results::Swept;
-pub use runs::Runs;
 pub use stamp::{EntryId, Stamp};
 pub use version::Version;
 pub use view::{Direction, Layered, Mutations, Scan, View, ViewError};
-pub use waiting::{Filling, Wait, waits};
+pub use wait_reason::{TransferProgress, WaitReason, wait_reasons};

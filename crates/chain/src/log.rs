@@ -1,10 +1,10 @@
-//! The part of the log that a member keeps in memory: entries that are not applied yet, and a
-//! window of older ones for members that lag.
+//! The part of the log that a member keeps in memory. It has entries that are not applied yet, and
+//! a window of older ones for members that lag.
 //!
 //! Invariants:
-//! - L1 entries are contiguous; the first follows `base`.
-//! - L2 `newest` is what the entries above `applied` make of the engine's state: for each key the
-//!   value after the last of them that changes it.
+//! - MEMLOG-1 entries are contiguous; the first follows `base`.
+//! - MEMLOG-2 `newest` is what the entries above `applied` make of the engine's state. It has for
+//!   each key the value after the last of them that changes it.
 //!
 //! Above an open gap entries are held and not computed: there is no state to compute them on (D9).
 //! When it is closed they are computed in order, some at a time, and what comes meanwhile is held
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::change::Mutation;
+use crate::dedup::DedupCursor;
 use crate::entry::{Entry, RequestId};
+use crate::epoch_history::EpochHistory;
 use crate::message::Scope;
 use crate::record::Lsn;
-use crate::replica::Ahead;
-use crate::results::Swept;
-use crate::runs::Runs;
+use crate::replica::PossibleInputs;
 use crate::stamp::EntryId;
 use crate::view::{Direction, Layered, Mutations, Scan, View, ViewError, scan_layered};
 
@@ -55,17 +55,17 @@ pub(crate) struct Log {
     base: EntryId,
     slots: VecDeque<Slot>,
     /// The ids of all entries there ever were, as far back as is known.
-    runs: Runs,
+    epoch_history: EpochHistory,
     applied: EntryId,
     newest: BTreeMap<Bytes, Newest>,
     /// Names of entries above `applied`.
     names: BTreeMap<RequestId, EntryId>,
     /// What is known of the results in the newest state.
-    swept: Swept,
+    swept: DedupCursor,
 }
 
 /// What an entry does to a state.
-type Compute = fn(&Entry, &dyn View, &mut Swept) -> Result<Vec<Mutation>, ViewError>;
+type Compute = fn(&Entry, &dyn View, &mut DedupCursor) -> Result<Vec<Mutation>, ViewError>;
 
 /// The engine's state with the log's newest values over it.
 pub(crate) struct NewestView<'a> {
@@ -117,19 +117,19 @@ impl View for NewestView<'_> {
 }
 
 impl Log {
-    /// A log whose entries follow `applied`, which the engine has; `runs` ends there.
-    pub(crate) fn after(applied: EntryId, runs: Runs) -> Self {
+    /// A log whose entries follow `applied`, which the engine has; `epoch_history` ends there.
+    pub(crate) fn after(applied: EntryId, epoch_history: EpochHistory) -> Self {
         Log {
             base: applied,
             applied,
-            runs,
+            epoch_history,
             ..Log::default()
         }
     }
 
     /// The ids of the log.
-    pub(crate) fn runs(&self) -> &Runs {
-        &self.runs
+    pub(crate) fn epoch_history(&self) -> &EpochHistory {
+        &self.epoch_history
     }
 
     /// The id before the first entry.
@@ -227,7 +227,7 @@ impl Log {
         if let Some(name) = entry.request {
             self.names.insert(name, entry.id);
         }
-        self.runs.push(entry.id);
+        self.epoch_history.push(entry.id);
         note_newest(&mut self.newest, &slot);
         self.slots.push_back(slot);
     }
@@ -278,18 +278,18 @@ impl Log {
             self.applied = at;
             self.rebuild();
         } else {
-            let runs = match at == self.last() {
-                true => std::mem::take(&mut self.runs),
-                false => Runs::at(at),
+            let epoch_history = match at == self.last() {
+                true => std::mem::take(&mut self.epoch_history),
+                false => EpochHistory::at(at),
             };
-            *self = Log::after(at, runs);
+            *self = Log::after(at, epoch_history);
         }
     }
 
     /// Drops every entry above `after`, which the log holds, and with them their names (XO-3).
     pub(crate) fn cut(&mut self, after: EntryId, drops_names: bool) {
         self.slots.truncate(self.offset(after));
-        self.runs.cut(after);
+        self.epoch_history.cut(after);
         let names = std::mem::take(&mut self.names);
         self.rebuild();
         if !drops_names {
@@ -362,9 +362,14 @@ impl Log {
         usize::try_from(id.index.checked_sub(self.base.index + 1)?).ok()
     }
 
-    /// See [`Ahead`]: what newest values and names there are follows from the entries.
-    pub(crate) fn hash_future<H: Hasher>(&self, ahead: &Ahead, persisted: EntryId, state: &mut H) {
-        (self.base, &self.runs, self.applied, &self.names).hash(state);
+    /// See [`PossibleInputs`]: what newest values and names there are follows from the entries.
+    pub(crate) fn hash_future<H: Hasher>(
+        &self,
+        ahead: &PossibleInputs,
+        persisted: EntryId,
+        state: &mut H,
+    ) {
+        (self.base, &self.epoch_history, self.applied, &self.names).hash(state);
         for slot in &self.slots {
             (&slot.entry, &slot.mutations).hash(state);
             (persisted < slot.entry.id).then_some(slot.lsn).hash(state);
@@ -378,7 +383,7 @@ impl Log {
     fn rebuild(&mut self) {
         self.newest.clear();
         self.names.clear();
-        self.swept = Swept::default();
+        self.swept = DedupCursor::default();
         for slot in self.slots.range(self.offset(self.applied)..) {
             if let Some(name) = slot.entry.request {
                 self.names.insert(name, slot.entry.id);

@@ -1,29 +1,35 @@
 //! Who has a session, and which change of a cluster's facts may follow which: the rules of a
-//! coordinator that keeps versioned znodes (docs/decisions/0007-zookeeper.md).
+//! coordinator that keeps versioned znodes (docs/internals/decisions/0007-zookeeper.md).
 //!
-//! [`Keeper`] keeps the session of a process, [`Watch`] reads the sessions of all and ends those
-//! that are over, and the functions of this module judge changes of the other znodes. A shell
-//! carries their requests to a server and tells what came of each.
+//! [`Keeper`] keeps the session of a process. [`Watch`] reads the sessions of all and ends those
+//! that are over. The functions of this module judge changes of the other znodes. A shell carries
+//! their requests to a server and tells what came of each.
 //!
 //! Invariants:
-//! - Z2 a session's znode is removed by its own process, or at a version that was seen for S (C3).
-//! - Z3 a configuration is replaced on condition of the version at which it was read (C1).
-//! - Z4 a number is given away before it is used: none is given twice (C5).
-//! - Z5 sessions are read after the configuration: those of its members who live are among them.
-//! - Z6 a configuration that is known is never replaced by an older one.
-//! - Z7 a write of a session that is acknowledged is the ping of the lives in it, and of no others.
-//! - Z8 with its session all lives of a process are over; a session that was ended is never written
-//!   again.
-//! - Z9 the version rises when no process of the cluster is missing and all speak more; sessions of
-//!   processes that do not speak it are none.
-//! - Z10 each write and each removal of a session's znode names the version that it follows: one
-//!   that arrives late undoes nothing that was acknowledged.
+//! - ZNODE-2 a session's znode is removed by its own process, or at a version that was seen for S
+//!   (COORD-3).
+//! - ZNODE-3 a configuration is replaced on condition of the version at which it was read
+//!   (COORD-1).
+//! - ZNODE-4 a number is given away before it is used: none is given twice (COORD-5).
+//! - ZNODE-5 sessions are read after the configuration: those of its members who live are among
+//!   them.
+//! - ZNODE-6 a configuration that is known is never replaced by an older one.
+//! - ZNODE-7 a write of a session that is acknowledged is the ping of the incarnations in it, and
+//!   of no others.
+//! - ZNODE-8 with its session all incarnations of a process are over; a session that was ended is
+//!   never written again.
+//! - ZNODE-9 the version rises when no process of the cluster is missing and all speak more.
+//!   Sessions of processes that do not speak it are none.
+//! - (ZNODE-10) each write and each removal of a session's znode names the version that it follows:
+//!   one that arrives late undoes nothing that was acknowledged.
 //!
 //! Deliberately absent: what is in a znode's bytes, connections, and the servers' own sessions.
 
 mod keeper;
+mod key_cache;
 mod stillness;
 mod watch;
+mod watch_cache;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +41,10 @@ use crate::stamp::EntryId;
 use crate::version::Version;
 
 pub use keeper::{Answer, Change, Keeper, Ping, Request};
+pub use key_cache::{ASKED_PER_S, CachedKey, KeyCache};
 pub use stillness::{Stillness, stillness};
 pub use watch::{Ask, Reading, SILENT, Seen, Told, Trouble, Watch};
+pub use watch_cache::{WatchCache, WatchedRead};
 
 /// What a process says of itself and of its members' lives; its znode's version counts its pings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,21 +56,21 @@ pub struct SessionRecord {
     /// Where other nodes reach it.
     pub address: String,
     /// The lives of its members, in the order in which they began.
-    pub lives: Vec<LifeRecord>,
+    pub incarnations: Vec<IncarnationRecord>,
 }
 
-/// A life of one of its members.
+/// An incarnation of one of its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LifeRecord {
+pub struct IncarnationRecord {
     /// The member's chain.
     pub chain: ChainId,
-    /// The life.
+    /// The incarnation.
     pub identity: Identity,
     /// What it reported of the newest epoch that it reported of.
     pub reports: Vec<Report>,
 }
 
-impl LifeRecord {
+impl IncarnationRecord {
     /// How far it reported that its disk came.
     pub fn progress(&self) -> Progress {
         let mut progress = Progress::default();
@@ -73,7 +81,7 @@ impl LifeRecord {
 
 /// A process that has a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct ProcessSession {
     /// What it said last.
     pub record: SessionRecord,
     /// The greatest version that it speaks.
@@ -84,14 +92,14 @@ pub struct Session {
     pub is_heard: bool,
 }
 
-impl Session {
+impl ProcessSession {
     /// Whether it is known to be there: it was heard of, and not long ago.
     pub fn is_present(&self) -> bool {
         self.is_heard && !self.is_silent
     }
 }
 
-/// The newest configuration that is known of each chain (Z6).
+/// The newest configuration that is known of each chain (ZNODE-6).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Newest(BTreeMap<ChainId, Arc<Configuration>>);
 
@@ -124,7 +132,7 @@ pub enum Put {
 }
 
 /// How the configuration of epoch `next` is published by a controller that acts on epoch
-/// `expected`, 0 for none, if the newest is of this epoch, in a znode of this version (Z3).
+/// `expected`, 0 for none. The newest must be of this epoch, in a znode of this version (ZNODE-3).
 pub fn publish(newest: Option<(u64, i32)>, expected: u64, next: u64) -> Option<Put> {
     let (epoch, put) = match newest {
         Some((epoch, version)) => (epoch, Put::Replace(version)),
@@ -134,13 +142,13 @@ pub fn publish(newest: Option<(u64, i32)>, expected: u64, next: u64) -> Option<P
 }
 
 /// The number that a new disk gets where `next` is the next one, and the one that is next then. It
-/// is the disk's when that was written in the place of `next` (Z4).
+/// is the disk's when that was written in the place of `next` (ZNODE-4).
 pub fn number(next: u32) -> (NodeId, u32) {
     (NodeId(next), next.saturating_add(1))
 }
 
 /// What is to be noted of a disk that is known to have come to `known`, and whose member `said`
-/// this; nothing if that is no news. Nodes of before version 3 do not read an entry there.
+/// this. Nothing if that is no news. Nodes of before version 3 do not read an entry there.
 pub fn further(known: Progress, said: Progress, version: Version) -> Option<Progress> {
     let said = match version.is_third() {
         true => said,
@@ -152,11 +160,12 @@ pub fn further(known: Progress, said: Progress, version: Version) -> Option<Prog
     (known < said).then_some(said)
 }
 
-/// What the version of a cluster becomes that has nodes of these names; nothing if it stays (Z9).
+/// What the version of a cluster becomes that has nodes of these names; nothing if it stays
+/// (ZNODE-9).
 pub fn risen<'a>(
     version: Version,
     names: impl IntoIterator<Item = &'a str>,
-    sessions: &[Session],
+    sessions: &[ProcessSession],
 ) -> Option<Version> {
     let spoken = names.into_iter().map(|name| {
         let its = sessions.iter().filter(|it| it.record.name == name);
@@ -167,7 +176,7 @@ pub fn risen<'a>(
 }
 
 /// The name of a session's znode. Processes of version 2 do not look into it, but do not pass over
-/// anything in what is written there: so it is the name that says what is spoken (Z9).
+/// anything in what is written there. So it is the name that says what is spoken (ZNODE-9).
 pub fn session_name(process: Identity, speaks: Version) -> String {
     let (node, incarnation) = (process.node.0, process.incarnation.0);
     match speaks {

@@ -1,4 +1,4 @@
-//! What members of a chain tell each other (docs/protocol/chain.md, section 4).
+//! What members of a chain tell each other (docs/internals/protocol/chain.md, section 4).
 //!
 //! Every message travels in an [`Envelope`]; a receiver handles it only in the epoch and between
 //! the incarnations that it names (I1).
@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use crate::config::{Incarnation, NodeId};
 use crate::entry::{Entry, RequestId};
+use crate::epoch_history::EpochHistory;
 use crate::operation::Operation;
 use crate::register::Register;
-use crate::runs::Runs;
 use crate::stamp::EntryId;
 
 /// A message with where it belongs.
@@ -23,7 +23,7 @@ pub struct Envelope {
     pub epoch: u64,
     /// The sender.
     pub from: NodeId,
-    /// The sender's life.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
     /// What it says.
     pub message: Message,
@@ -39,7 +39,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether it is about no register: asked to see whether somebody is there.
+    /// Whether it is about no register: asked to see whether a member is there.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Scope::Keys(keys) if keys.is_empty())
     }
@@ -48,17 +48,17 @@ impl Scope {
 /// The messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// Greeter to member: here is what I hold (AD-3, JN-2).
+    /// Donor to member: here is what I hold (AD-3, JN-2).
     Hello {
-        /// The ids of the greeter's log, as far as it is persisted.
-        runs: Runs,
-        /// The id after which the greeter can still send entries.
+        /// The ids of the donor's log, as far as it is persisted.
+        epoch_history: EpochHistory,
+        /// The id after which the donor can still send entries.
         base: EntryId,
-        /// J: the greeter's commit id.
+        /// J: the donor's commit id.
         commit: EntryId,
-        /// L: the greeter's last persisted id.
+        /// L: the donor's last persisted id.
         last: EntryId,
-        /// The greeter's wall clock, in milliseconds.
+        /// The donor's wall clock, in milliseconds.
         clock: u64,
     },
     /// Entries in order, the first of which follows `after`.
@@ -157,22 +157,22 @@ pub enum Message {
         /// The operations.
         operations: Vec<Arc<Operation>>,
     },
-    /// Syncing member to greeter: my state has these ranges (JN-4).
-    FillAsk {
-        /// The gap's top: the greeter's state must not be below it.
+    /// Syncing member to donor: my state has these ranges (JN-4).
+    TransferRequest {
+        /// The gap's top: the donor's state must not be below it.
         above: EntryId,
         /// Where the first range begins.
         start: Bytes,
         /// Ranges, each from the end of the one before.
         ranges: Vec<RangeHash>,
     },
-    /// Greeter to syncing member.
-    FillPart {
-        /// S: the id of the greeter's state.
+    /// Donor to syncing member.
+    TransferChunk {
+        /// S: the id of the donor's state.
         at: EntryId,
         /// The `start` that was asked for.
         start: Bytes,
-        /// The ranges that differ, with what the greeter has there, in order.
+        /// The ranges that differ, with what the donor has there, in order.
         ranges: Vec<RangeContent>,
         /// Up to where it was compared, excluded; behind the last key when that is all.
         end: Bytes,

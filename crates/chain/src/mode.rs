@@ -1,7 +1,7 @@
 //! The mode of a collection: who may write to it, what a removal leaves behind, and how it changes
-//! (docs/protocol/reconfiguration.md, section 9).
+//! (docs/internals/protocol/reconfiguration.md, section 9).
 //!
-//! The mode is part of the state: a change of mode is an entry ([`Change::Turn`]), and the mode
+//! The mode is part of the state. A change of mode is an entry ([`Change::SetMode`]), and the mode
 //! that an entry was decided in is what the log before it says (MD-1). The chain keeps of each
 //! collection that is not `strong`, among its own keys:
 //!
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariants:
-//! - M1 `opened` is the entry that made the collection something else than strong, and every base
+//! - MODE-1 `opened` is the entry that made the collection something else than strong. Every base
 //!   of an operation of the collection is at or above it (MD-2).
 //!
 //! Deliberately absent: who asks for a change, and what else it changes; that is the service's.
@@ -23,7 +23,7 @@ use std::str::FromStr;
 use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader};
-use crate::config::{Away, Configuration};
+use crate::config::{AbsentMember, Configuration};
 use crate::keys::{collection_of, mode_key};
 use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
@@ -41,7 +41,7 @@ pub enum Mode {
     /// Strong and eventual writes on the same keys.
     Mixed = 2,
     /// On the way to `Drained`: no eventual write is taken, those that were are settled.
-    Closing = 3,
+    Draining = 3,
     /// Eventual writes only; reads of both kinds.
     Eventual = 4,
 }
@@ -52,13 +52,13 @@ impl Mode {
         Mode::Strong,
         Mode::Drained,
         Mode::Mixed,
-        Mode::Closing,
+        Mode::Draining,
         Mode::Eventual,
     ];
 
     /// Whether a collection can be created in it, and stay in it.
     pub fn is_at_rest(self) -> bool {
-        !matches!(self, Mode::Drained | Mode::Closing)
+        !matches!(self, Mode::Drained | Mode::Draining)
     }
 
     /// The mode whose promises it keeps.
@@ -81,7 +81,7 @@ impl Mode {
 
     /// Whether eventual operations that were taken before are settled, rather than refused.
     pub fn settles_eventual(self) -> bool {
-        self.takes_eventual() || self == Mode::Closing
+        self.takes_eventual() || self == Mode::Draining
     }
 
     /// Whether strong writes are taken.
@@ -110,7 +110,7 @@ impl Display for Mode {
         f.write_str(match self {
             Mode::Strong | Mode::Drained => "strong",
             Mode::Mixed => "mixed",
-            Mode::Closing => "closing",
+            Mode::Draining => "draining",
             Mode::Eventual => "eventual",
         })
     }
@@ -135,34 +135,34 @@ impl FromStr for Mode {
 
 /// What the chain keeps of a collection's mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Standing {
+pub struct ModeState {
     /// The mode.
     pub mode: Mode,
     /// The entry that put it.
     pub since: EntryId,
-    /// The entry with which its eventual writers' time began (M1).
+    /// The entry with which its eventual writers' time began (MODE-1).
     pub opened: EntryId,
-    /// Of a collection that is closing: whether it goes on without those who are away.
+    /// Of a collection that is draining: whether it goes on without those who are absent.
     pub is_abandoned: bool,
 }
 
-impl Standing {
+impl ModeState {
     /// That of `collection` in `state`; nothing is kept of a strong one.
     ///
     /// # Errors
     /// [`ViewError`] when the store cannot be read.
-    pub fn of(state: &dyn View, collection: u64) -> Result<Standing, ViewError> {
+    pub fn of(state: &dyn View, collection: u64) -> Result<ModeState, ViewError> {
         Ok(match state.get(&mode_key(collection))? {
-            Some(value) => Standing::decode(value)?,
-            None => Standing::default(),
+            Some(value) => ModeState::decode(value)?,
+            None => ModeState::default(),
         })
     }
 
     /// That of the collection of a register; nothing is kept of what is in none.
-    pub(crate) fn of_register(state: &dyn View, key: &[u8]) -> Result<Standing, ViewError> {
+    pub(crate) fn of_register(state: &dyn View, key: &[u8]) -> Result<ModeState, ViewError> {
         match collection_of(key) {
-            Some(collection) => Standing::of(state, collection),
-            None => Ok(Standing::default()),
+            Some(collection) => ModeState::of(state, collection),
+            None => Ok(ModeState::default()),
         }
     }
 
@@ -173,22 +173,25 @@ impl Standing {
         self.mode.settles_eventual() && self.opened <= accept
     }
 
-    /// Whom a collection that is closing waits for: who may have taken operations of it, and does
+    /// Whom a collection that is draining waits for: who may have taken operations of it, and does
     /// not serve (MD-4).
-    pub fn awaits<'a>(&self, configuration: &'a Configuration) -> impl Iterator<Item = &'a Away> {
-        let waits = self.mode == Mode::Closing && !self.is_abandoned;
+    pub fn awaits<'a>(
+        &self,
+        configuration: &'a Configuration,
+    ) -> impl Iterator<Item = &'a AbsentMember> {
+        let waits = self.mode == Mode::Draining && !self.is_abandoned;
         let opened = self.opened.epoch;
-        let away = configuration.away.iter();
-        away.filter(move |away| waits && opened < away.left)
+        let absent = configuration.absent.iter();
+        absent.filter(move |absent| waits && opened < absent.left)
     }
 
     /// What the entry `id` makes of it.
-    pub(crate) fn turned(self, mode: Mode, is_abandoned: bool, id: EntryId) -> Option<Standing> {
+    pub(crate) fn turned(self, mode: Mode, is_abandoned: bool, id: EntryId) -> Option<ModeState> {
         let opened = match self.mode.settles_eventual() {
             true => self.opened,
             false => id,
         };
-        mode.keeps_marks().then_some(Standing {
+        mode.keeps_marks().then_some(ModeState {
             mode,
             since: id,
             opened,
@@ -204,9 +207,9 @@ impl Standing {
         out.into()
     }
 
-    pub(crate) fn decode(value: Bytes) -> Result<Standing, DecodeError> {
+    pub(crate) fn decode(value: Bytes) -> Result<ModeState, DecodeError> {
         let mut reader = Reader::new(value);
-        let standing = Standing {
+        let standing = ModeState {
             mode: Mode::decode(&mut reader)?,
             since: EntryId::decode(&mut reader)?,
             opened: EntryId::decode(&mut reader)?,

@@ -1,5 +1,5 @@
 //! An eventual operation: what a member stamped, and what waits in overlays until the head
-//! settles it (docs/protocol/chain.md, section 10).
+//! settles it (docs/internals/protocol/chain.md, section 10).
 //!
 //! ```text
 //! operation  := name  stamp  accept:id  [digest]  change    a merge: the register, the ops
@@ -12,7 +12,7 @@
 
 use bytes::Bytes;
 
-use crate::change::{Change, ElementOp, Marks};
+use crate::change::{Change, ElementOp, TombstonePolicy};
 use crate::codec::{DecodeError, Reader};
 use crate::entry::RequestId;
 use crate::stamp::{EntryId, Stamp};
@@ -55,8 +55,8 @@ pub struct Operation {
     pub name: RequestId,
     /// Its place in the order of all writes of the register.
     pub stamp: Stamp,
-    /// The last entry in the log of the member that accepted it: for the filter of returning
-    /// members (GC-5), and for whether its collection has closed since (MD-5).
+    /// The last entry in the log of the member that accepted it. It serves the filter of returning
+    /// members (GC-5), and tells whether its collection has been drained since (MD-5).
     pub accept: EntryId,
     /// The digest of the request that it is of, where the client named it.
     pub digest: Option<Digest>,
@@ -76,7 +76,7 @@ impl Operation {
         let merge = Change::Merge {
             key: self.key.clone(),
             ops: self.ops.clone(),
-            marks: Marks::Dropped,
+            marks: TombstonePolicy::Dropped,
         };
         merge.encode(out);
     }
@@ -139,7 +139,7 @@ impl Settlement {
         Ok(Settlement { digest, outcome })
     }
 
-    /// How the operation of a request ended whose name this one is kept under: that of another
+    /// How the operation of a request ended whose name this one is kept under. That of another
     /// request under its name takes its place, and it will never be settled.
     pub(crate) fn outcome_for(self, digest: Option<Digest>) -> Outcome {
         match Digest::differ(digest, self.digest) {
@@ -149,7 +149,7 @@ impl Settlement {
     }
 }
 
-/// How an operation was settled (docs/protocol/semantics.md, section 5).
+/// How an operation was settled (docs/internals/protocol/semantics.md, section 5).
 ///
 /// ```text
 /// outcome := 1 (applied) | 2 (superseded) | 3 (refused) reason | 4 (gone)

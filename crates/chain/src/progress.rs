@@ -1,13 +1,13 @@
-//! How far a disk has come, so that an old copy of it is told from itself
-//! (docs/protocol/reconfiguration.md, section 5, "A copy of an old disk").
+//! How far a disk has come, so that an old copy of it is told from itself. See
+//! docs/internals/protocol/reconfiguration.md, section 5, "A copy of an old disk".
 //!
 //! Invariants:
-//! - C6 what a disk shows after any crash is at or above all that its member ever reported, and
-//!   that it showed at the beginning of an earlier life, for what was read then was synced. What is
-//!   applied is committed and durable, a commit id falls only where an operator gave it up (AL-5),
-//!   and there the epoch, durable before, is a greater one.
+//! - PROGRESS-1 what a disk shows after any crash is at or above all that its member ever reported.
+//!   It is also at or above all that it showed at the beginning of an earlier incarnation, for what
+//!   was read then was synced. What is applied is committed and durable. A commit id falls only
+//!   where an operator gave it up (AL-5), and there the epoch, durable before, is a greater one.
 
-use crate::record::Durable;
+use crate::record::RecoveredState;
 use crate::replica::Report;
 use crate::stamp::EntryId;
 
@@ -21,11 +21,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The last id that a disk shows whose log is not synced: it may have lost what it had, so of
-    /// its entries nothing can be asked.
+    /// The last id that a disk shows whose log is not synced. It may have lost what it had, so
+    /// nothing can be asked of its entries.
     pub const UNCERTAIN: EntryId = EntryId::new(u64::MAX, u64::MAX);
 
-    /// What is noted of a disk that shows this at the beginning of a life.
+    /// What is noted of a disk that shows this at the beginning of an incarnation.
     pub fn certain(self) -> Self {
         let last = match self.last == Progress::UNCERTAIN {
             true => EntryId::ZERO,
@@ -36,7 +36,7 @@ impl Progress {
 
     /// What a disk shows that keeps these records, with an engine that is applied up to `applied`;
     /// [`EntryId::ZERO`] while that one is being filled.
-    pub fn of_disk(durable: &Durable, applied: EntryId) -> Self {
+    pub fn of_disk(durable: &RecoveredState, applied: EntryId) -> Self {
         let adopted = durable.configuration.as_ref();
         Progress {
             epoch: adopted.map_or(0, |adopted| adopted.epoch),

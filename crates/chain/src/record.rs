@@ -1,22 +1,25 @@
 //! What a member makes durable, and what it finds after a crash.
 //!
 //! A member writes one sequence of records. Recovery folds the records that survived, in order,
-//! into a [`Durable`]; the engine's state survives apart from them, with the id it was applied to.
+//! into a [`RecoveredState`]; the engine's state survives apart from them, with the id it was
+//! applied to.
 //!
 //! Invariants:
-//! - J1 records survive as a prefix of what was written, at least up to the last persisted [`Lsn`].
-//! - J2 the engine is never ahead of the entries in the records.
+//! - RECORD-1 records survive as a prefix of what was written, at least up to the last persisted
+//!   [`Lsn`].
+//! - RECORD-2 the engine is never ahead of the entries in the records.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::config::Configuration;
 use crate::entry::{Entry, RequestId};
+use crate::epoch_history::EpochHistory;
 use crate::operation::Operation;
-use crate::runs::Runs;
 use crate::stamp::EntryId;
 
-/// The place of a record in a member's sequence of records, from 1. Never reused in one life.
+/// The place of a record in a member's sequence of records, from 1. Never reused in one
+/// incarnation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
@@ -32,8 +35,8 @@ pub enum Record {
         /// The last entry that stays.
         after: EntryId,
     },
-    /// The engine's state stands for every entry at or below `at`, whatever the log has there; a
-    /// gap was closed.
+    /// The engine's state stands for every entry at or below `at`, with any content of the log
+    /// there; a gap was closed.
     Filled {
         /// The id the engine was filled to.
         at: EntryId,
@@ -49,7 +52,7 @@ pub enum Record {
 
 /// What a member's records say, taken together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Durable {
+pub struct RecoveredState {
     /// The configuration adopted last.
     pub configuration: Option<Arc<Configuration>>,
     /// The entries, in order; after an open gap they begin above it.
@@ -57,7 +60,7 @@ pub struct Durable {
     /// What the entries follow: the id before the first of them, or the last there was.
     pub before: EntryId,
     /// The ids of all entries, as far back as is known.
-    pub runs: Runs,
+    pub epoch_history: EpochHistory,
     /// Eventual operations that came and were not forgotten, nor settled by a released entry; those
     /// settled since have a result in the engine.
     pub operations: BTreeMap<RequestId, Arc<Operation>>,
@@ -65,7 +68,7 @@ pub struct Durable {
     pub clock_bound: u64,
 }
 
-impl Durable {
+impl RecoveredState {
     /// Takes one record more.
     pub fn take(&mut self, record: Record) {
         match record {
@@ -74,14 +77,14 @@ impl Durable {
                 if self.entries.is_empty() {
                     self.before = entry.prev;
                 }
-                self.runs.push(entry.id);
+                self.epoch_history.push(entry.id);
                 self.entries.push_back(entry);
             }
             Record::Cut { after } => self.cut(after),
             Record::Filled { at } => {
                 self.release(at);
                 if self.entries.is_empty() {
-                    self.runs = Runs::at(at);
+                    self.epoch_history = EpochHistory::at(at);
                 }
             }
             Record::Operation(operation) => {
@@ -117,7 +120,7 @@ impl Durable {
     }
 
     fn cut(&mut self, after: EntryId) {
-        self.runs.cut(after);
+        self.epoch_history.cut(after);
         while let Some(last) = self.entries.back()
             && after < last.id
         {

@@ -1,7 +1,7 @@
 //! A register: groups of members, each a last-writer-wins element.
 //!
 //! For SimpleDB a register is an item, a group an attribute, a member one of its values. Every
-//! element carries the stamp of the write that put or removed it, so two states of one register
+//! element carries the stamp of the write that put or removed it. So two states of one register
 //! merge to the same result in any order.
 //!
 //! ```text
@@ -15,18 +15,20 @@
 //! what a member must beat.
 //!
 //! Format 1 has no version. Such a register is read with the greatest base among its stamps. That
-//! may be less than the entry that changed it last (D6), and suffices: registers of that format
-//! were only ever in strong collections, whose versions nobody could read yet, and each later
-//! change brings a version above all. Before a collection takes eventual writers, `gc_floor` is
-//! raised above everything numbered until then (D14), and no stamp is based below the floor (D5).
+//! may be less than the entry that changed it last (D6), and suffices. Registers of that format
+//! were only ever in strong collections, whose versions no client could read yet. Each later change
+//! brings a version above all. Before a collection takes eventual writers, `gc_floor` is raised
+//! above everything numbered until then (D14), and no stamp is based below the safe point (D5).
 //!
 //! Invariants:
-//! - R1 groups are in the order (born, order), names distinct: the order in which SimpleDB shows
-//!   attributes. Members are in byte order, distinct.
-//! - R2 a group's `cleared` is not below the register's; no member's stamp is below its group's.
-//! - R3 as long as nothing is collected, a state is a function of the set of writes merged into it:
-//!   merging whole writes, and joining registers, is commutative, associative and idempotent.
-//! - R4 collecting marks changes no visible pair.
+//! - REGISTER-1 groups are in the order (born, order), names distinct: the order in which SimpleDB
+//!   shows attributes. Members are in byte order, distinct.
+//! - REGISTER-2 a group's `cleared` is not below the register's; no member's stamp is below its
+//!   group's.
+//! - REGISTER-3 as long as nothing is collected, a state is a function of the set of writes merged
+//!   into it. Merging whole writes, and joining registers, is commutative, associative and
+//!   idempotent.
+//! - REGISTER-4 collecting marks changes no visible pair.
 //!
 //! The order of groups stands outside: it is display, the least stamp that named the group since it
 //! was last collected.
@@ -46,7 +48,7 @@ const LIST_RESERVED_MAX: usize = 256;
 
 /// One value of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Member {
+pub struct Element {
     /// The value itself.
     pub value: Bytes,
     /// Whether it is there, or a tombstone that says since when it is not.
@@ -57,7 +59,7 @@ pub struct Member {
 
 /// One group: an attribute of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Group {
+pub struct ElementSet {
     /// The attribute's name.
     pub name: Bytes,
     /// The oldest write known to name the group; with `order`, its place in the register.
@@ -67,10 +69,10 @@ pub struct Group {
     /// The newest write that cleared the group.
     pub cleared: Stamp,
     /// In byte order of their values.
-    pub members: Vec<Member>,
+    pub members: Vec<Element>,
 }
 
-impl Group {
+impl ElementSet {
     /// The values that are there, in byte order.
     pub fn values(&self) -> impl Iterator<Item = &Bytes> {
         self.members
@@ -97,7 +99,7 @@ impl Group {
             }
             Err(at) => self.members.insert(
                 at,
-                Member {
+                Element {
                     value: value.clone(),
                     live,
                     written,
@@ -112,7 +114,7 @@ impl Group {
         self.members.retain(|member| cleared <= member.written);
     }
 
-    fn join(&mut self, other: &Group) {
+    fn join(&mut self, other: &ElementSet) {
         (self.born, self.order) = (self.born, self.order).min((other.born, other.order));
         self.clear(other.cleared);
         for member in &other.members {
@@ -120,7 +122,7 @@ impl Group {
         }
     }
 
-    fn member(&self, value: &[u8]) -> Option<&Member> {
+    fn member(&self, value: &[u8]) -> Option<&Element> {
         let at = self
             .members
             .binary_search_by(|member| member.value.as_ref().cmp(value));
@@ -145,12 +147,12 @@ pub struct Register {
     /// The newest write that cleared all of it.
     pub cleared: Stamp,
     /// In the order (born, order).
-    pub groups: Vec<Group>,
+    pub groups: Vec<ElementSet>,
 }
 
 impl Register {
     /// The group called `name`, if anything is known of it.
-    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+    pub fn group(&self, name: &[u8]) -> Option<&ElementSet> {
         self.groups.iter().find(|group| group.name == name)
     }
 
@@ -205,7 +207,7 @@ impl Register {
             .iter_mut()
             .for_each(|group| group.clear(cleared));
         self.groups.sort_by(|one, other| {
-            let place = |group: &Group| (group.born, group.order);
+            let place = |group: &ElementSet| (group.born, group.order);
             place(one)
                 .cmp(&place(other))
                 .then_with(|| one.name.cmp(&other.name))
@@ -225,8 +227,8 @@ impl Register {
         !ops.iter().any(|op| self.is_changed_by(op, stamp))
     }
 
-    /// Whether the write `stamp` would bring a value that is not live here: what may have been
-    /// removed by a mark that is collected (GC-5, D8).
+    /// Whether the write `stamp` would bring a value that is not live here. It may have been
+    /// removed by a tombstone that is collected (GC-5, D8).
     pub fn revives(&self, ops: &[ElementOp], stamp: Stamp) -> bool {
         ops.iter().any(|op| match op {
             ElementOp::Add { group, value } => {
@@ -274,14 +276,14 @@ impl Register {
             ElementOp::Remove { group, value } => (group, value, false),
         };
         let group = self.group(group);
-        let is_newer = |member: &Member| (member.written, member.live) < (stamp, live);
+        let is_newer = |member: &Element| (member.written, member.live) < (stamp, live);
         self.cleared_of(group) <= stamp
             && group
                 .and_then(|group| group.member(value))
                 .is_none_or(is_newer)
     }
 
-    fn cleared_of(&self, group: Option<&Group>) -> Stamp {
+    fn cleared_of(&self, group: Option<&ElementSet>) -> Stamp {
         group.map_or(self.cleared, |group| group.cleared)
     }
 
@@ -290,11 +292,12 @@ impl Register {
         self.collect(|mark| mark <= stamp);
     }
 
-    /// Drops the marks of strong writes whose entry is at or below `floor` (GC-3). Merges do so in
-    /// passing; besides, only to compare registers (I21): to store one that was swept for a floor
-    /// above that of an entry still to be applied would make its groups' order this member's own.
-    pub fn collect_strong(&mut self, floor: EntryId) {
-        self.collect(|mark| mark.is_strong() && mark.base <= floor);
+    /// Drops the marks of strong writes whose entry is at or below `safe point` (GC-3). Merges do
+    /// so in passing; besides, only comparisons of registers do (I21). A stored one might be swept
+    /// for a safe point above that of an entry still to be applied. Its groups' order would then be
+    /// this member's own.
+    pub fn collect_strong(&mut self, safe_point: EntryId) {
+        self.collect(|mark| mark.is_strong() && mark.base <= safe_point);
     }
 
     /// Drops the marks of one write (GC-4).
@@ -315,7 +318,7 @@ impl Register {
     }
 
     /// The group called `name`, at its place now that the write `stamp` has named it too.
-    fn grouped(&mut self, name: &Bytes, stamp: Stamp, order: usize) -> &mut Group {
+    fn grouped(&mut self, name: &Bytes, stamp: Stamp, order: usize) -> &mut ElementSet {
         let order = u32::try_from(order).unwrap_or(u32::MAX);
         let at = match self.groups.iter().position(|group| group.name == name) {
             Some(at) if (self.groups[at].born, self.groups[at].order) <= (stamp, order) => at,
@@ -324,7 +327,7 @@ impl Register {
                 (group.born, group.order) = (stamp, order);
                 self.place(group)
             }
-            None => self.place(Group {
+            None => self.place(ElementSet {
                 name: name.clone(),
                 born: stamp,
                 order,
@@ -335,7 +338,7 @@ impl Register {
         &mut self.groups[at]
     }
 
-    fn place(&mut self, group: Group) -> usize {
+    fn place(&mut self, group: ElementSet) -> usize {
         let at = self
             .groups
             .partition_point(|other| (other.born, other.order) <= (group.born, group.order));
@@ -369,7 +372,7 @@ impl Register {
     /// which costs another allocation.
     fn encoded_len_about(&self) -> usize {
         const HEAD: usize = 48;
-        let of_group = |group: &Group| {
+        let of_group = |group: &ElementSet| {
             let members = group.members.iter().map(|it| HEAD + it.value.len());
             HEAD + group.name.len() + members.sum::<usize>()
         };
@@ -415,13 +418,13 @@ fn decode_list<T>(
     Ok(list)
 }
 
-fn decode_group(reader: &mut Reader) -> Result<Group, DecodeError> {
+fn decode_group(reader: &mut Reader) -> Result<ElementSet, DecodeError> {
     let name = reader.bytes()?;
     let born = Stamp::decode(reader)?;
     let order = reader.varint_u32()?;
     let cleared = Stamp::decode(reader)?;
     let members = decode_list(reader, decode_member)?;
-    Ok(Group {
+    Ok(ElementSet {
         name,
         born,
         order,
@@ -430,14 +433,14 @@ fn decode_group(reader: &mut Reader) -> Result<Group, DecodeError> {
     })
 }
 
-fn decode_member(reader: &mut Reader) -> Result<Member, DecodeError> {
+fn decode_member(reader: &mut Reader) -> Result<Element, DecodeError> {
     let value = reader.bytes()?;
     let live = match reader.byte()? {
         0 => false,
         1 => true,
         _ => return Err(DecodeError::new("a member's state")),
     };
-    Ok(Member {
+    Ok(Element {
         value,
         live,
         written: Stamp::decode(reader)?,

@@ -1,45 +1,46 @@
-//! One replica of one chain, as a pure state machine (docs/protocol).
+//! One replica of one chain, as a pure state machine (docs/internals/protocol).
 //!
 //! ```text
-//!            Configuration                  Hello from the greeter
+//!            Configuration                  Hello from the donor
 //!   Waiting ──────────────▶ Adopting ─────▶ Greeting ─────────────▶ Ready
 //!      ▲      (persisted)                      (the head skips it)      │
 //!      └────────────── a newer Configuration: Adopting again ───────────┘
-//!   Ahead:  the greeter lacks what is committed here (LD-2)
+//!   Ahead:  the donor lacks what is committed here (LD-2)
 //!   Halted: a persist failed, or a configuration without this incarnation
 //! ```
 //!
-//! The shell's contract: `step` with one input, perform the effects in order, step again; when
+//! The shell's contract: `step` with one input, perform the effects in order, step again. When
 //! nothing more is queued, `step` with `Flush`, which sends what has gathered. Every token that
-//! goes in comes out once, as a reply. Records become durable in the order of their `Lsn`; applied
+//! goes in comes out once, as a reply. Records become durable in the order of their `Lsn`. Applied
 //! entries reach the engine in the order of their ids and are then reported by `Applied`.
 //!
-//! Invariants asserted here: I1, I3, I4, I5, I6 (cutting), I11, I12 (docs/protocol/invariants.md).
+//! Invariants asserted here: I1, I3, I4, I5, I6 (cutting), I11, I12
+//! (docs/internals/protocol/invariants.md).
 //!
 //! Deliberately absent: forwarding requests to the head, timeouts of clients, placement; shells and
 //! the coordinator do that.
 
 mod adopt;
-mod collect;
-mod counts;
+mod canonical_state;
+mod client_expiry;
+mod counters;
 mod digest;
 mod eventual;
-mod foreign;
-mod future;
-mod idle;
 mod interface;
 mod joining;
 mod names;
 mod read;
 mod send;
-mod slow;
+mod slow_member;
+mod stale_message;
+mod tombstone_gc;
 mod write;
 
 use std::sync::Arc;
 
 use crate::config::{Configuration, NodeId, Role};
 use crate::guard::{Guard, Guards};
-use crate::host::{Host, Refusal, Token};
+use crate::host::{CorrelationId, Host, Refusal};
 use crate::log::Log;
 use crate::message::{Envelope, Message};
 use crate::record::{Lsn, Record};
@@ -47,20 +48,21 @@ use crate::stamp::EntryId;
 use crate::version::Version;
 use crate::view::{View, ViewError};
 
-use collect::Collect;
-pub use counts::{Behind, Tally};
+pub use canonical_state::PossibleInputs;
+use client_expiry::ClientExpiry;
+pub use counters::{ReplicaCounters, ReplicationLag};
 use digest::Digests;
 use eventual::Eventual;
-pub use eventual::{EventualCounts, Fate, Forgotten, Receipt, Shown, Written};
-use foreign::Told;
-pub use future::Ahead;
-use idle::Idle;
+pub use eventual::{EventualCounts, Forgotten, OperationStatus, QuorumRead, WriteAck, Written};
 pub use interface::{
-    Effect, Fill, Identity, Input, Level, Now, Reply, Report, Session, Stop, Tuning,
+    Effect, Identity, Input, Level, Now, ReplicaSettings, Reply, Report, Session, Stop,
+    TransferStep,
 };
 use joining::Joining;
 use read::Reads;
-use slow::Slowness;
+use slow_member::SlowMemberDetector;
+use stale_message::StaleMessageLog;
+use tombstone_gc::TombstoneGc;
 use write::Writes;
 pub use write::compute;
 
@@ -90,11 +92,11 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn reply(&mut self, token: Token, reply: Reply) {
+    fn reply(&mut self, token: CorrelationId, reply: Reply) {
         self.effects.push(Effect::Reply { token, reply });
     }
 
-    fn refuse(&mut self, token: Token, refusal: Refusal) {
+    fn refuse(&mut self, token: CorrelationId, refusal: Refusal) {
         self.reply(token, Reply::Refused(refusal));
     }
 }
@@ -103,10 +105,10 @@ impl Step<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
     me: Identity,
-    tuning: Tuning,
+    settings: ReplicaSettings,
     guards: Guards,
     phase: Phase,
-    /// AD-8: whether no seat has changed since an epoch in which it was ready.
+    /// AD-8: whether no membership has changed since an epoch in which it was ready.
     goes_on: bool,
     /// The adopted configuration, or the one being adopted.
     configuration: Option<Arc<Configuration>>,
@@ -120,26 +122,26 @@ pub struct Replica {
     applying: EntryId,
     /// The last entry when this member became ready in the epoch (RD-4).
     inherited: EntryId,
-    /// A greeting that came before the configuration was durable here.
+    /// A handshake that came before the configuration was durable here.
     early: Option<Envelope>,
     writes: Writes,
     reads: Reads,
-    tally: Tally,
+    counters: ReplicaCounters,
     joining: Joining,
-    collect: Collect,
-    idle: Idle,
+    collect: TombstoneGc,
+    idle: ClientExpiry,
     digests: Digests,
-    slowness: Slowness,
-    told: Told,
+    slowness: SlowMemberDetector,
+    told: StaleMessageLog,
     eventual: Eventual,
 }
 
 impl Replica {
     /// A replica that waits for `Recovered`.
-    pub fn new(me: Identity, tuning: Tuning) -> Self {
+    pub fn new(me: Identity, settings: ReplicaSettings) -> Self {
         Replica {
             me,
-            tuning,
+            settings,
             guards: Guards::default(),
             phase: Phase::New,
             goes_on: false,
@@ -154,13 +156,13 @@ impl Replica {
             early: None,
             writes: Writes::default(),
             reads: Reads::default(),
-            tally: Tally::default(),
+            counters: ReplicaCounters::default(),
             joining: Joining::default(),
-            collect: Collect::default(),
-            idle: Idle::default(),
+            collect: TombstoneGc::default(),
+            idle: ClientExpiry::default(),
             digests: Digests::default(),
-            slowness: Slowness::default(),
-            told: Told::default(),
+            slowness: SlowMemberDetector::default(),
+            told: StaleMessageLog::default(),
             eventual: Eventual::default(),
         }
     }
@@ -243,7 +245,7 @@ impl Replica {
     /// reply is to be read before the next step.
     pub fn view_at<'a>(&'a self, at: EntryId, committed: &'a dyn View) -> Box<dyn View + 'a> {
         if at <= self.log.applied() {
-            return Box::new(crate::view::Borrowed(committed));
+            return Box::new(crate::view::ViewRef(committed));
         }
         if at == self.log.last() {
             return Box::new(self.log.newest(committed));
@@ -327,16 +329,16 @@ impl Replica {
     /// I1: one entry point that drops what does not fit.
     fn on_envelope(&mut self, envelope: Envelope, step: &mut Step<'_>) -> Result<(), ViewError> {
         let Some(adopted) = self.adopted() else {
-            let is_greeting = matches!(envelope.message, Message::Hello { .. });
-            if is_greeting && envelope.epoch == self.epoch() {
+            let is_handshake = matches!(envelope.message, Message::Hello { .. });
+            if is_handshake && envelope.epoch == self.epoch() {
                 self.early = Some(envelope);
             }
             return Ok(());
         };
         let is_of_epoch = envelope.epoch == adopted.epoch
             && adopted
-                .seat(envelope.from)
-                .is_some_and(|seat| seat.incarnation == envelope.incarnation);
+                .member(envelope.from)
+                .is_some_and(|member| member.incarnation == envelope.incarnation);
         let is_question = matches!(
             envelope.message,
             Message::Query { .. } | Message::QueryAnswer { .. }
@@ -354,7 +356,7 @@ impl Replica {
                 self.learn(id, step)?;
             }
             Message::Gather { number, scope } if scope.is_nothing() => {
-                // SL-2: whether somebody is there, greeted or not.
+                // SL-2: whether a member is there, through its handshake or not.
                 let operations = Vec::new();
                 self.send(from, Message::Gathered { number, operations }, step);
             }
@@ -371,7 +373,7 @@ impl Replica {
             Message::QueryAnswer { number, commit } => {
                 self.on_query_answer(from, number, commit, step)?;
             }
-            Message::FillAsk { .. } | Message::FillPart { .. } => {
+            Message::TransferRequest { .. } | Message::TransferChunk { .. } => {
                 self.on_joining(from, envelope.message, step)?;
             }
             Message::Digest { .. } => self.on_digest(from, &envelope.message, step)?,
@@ -409,14 +411,14 @@ impl Replica {
         if self.phase == Phase::Ready {
             self.promote(step)?;
             self.leave_early();
-            self.flush_greetings(step);
+            self.flush_handshakes(step);
             self.flush_writes(step);
             self.flush_eventual(step);
         }
         Ok(())
     }
 
-    fn on_abandon(&mut self, token: Token) {
+    fn on_abandon(&mut self, token: CorrelationId) {
         self.abandon_write(token);
         self.abandon_read(token);
         self.abandon_eventual(token);
@@ -431,7 +433,7 @@ impl Replica {
     }
 
     fn role(&self) -> Option<Role> {
-        Some(self.adopted()?.seat(self.me.node)?.role)
+        Some(self.adopted()?.member(self.me.node)?.role)
     }
 
     /// Whether it joins or leaves.

@@ -1,5 +1,6 @@
 //! The bytes of what a session has seen of one chain, which a client carries from each reply to the
-//! next request. Whoever hands them out must seal them: a forged base wins over later writes (D15).
+//! next request. The process that hands them out must seal them: a forged base wins over later
+//! writes (D15).
 //!
 //! ```text
 //! session := version:u8=1  committed:id  count:varint  count × (register:bytes  stamp  name)

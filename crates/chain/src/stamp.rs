@@ -1,8 +1,8 @@
 //! Names of log entries, and the stamps that order writes.
 //!
 //! Invariants:
-//! - S1 `(epoch, index)` names one log entry for ever; `EntryId::ZERO` names none.
-//! - S2 stamps are totally ordered, lexicographically; the stamp of a strong write at `v` is
+//! - STAMP-1 `(epoch, index)` names one log entry for ever; `EntryId::ZERO` names none.
+//! - STAMP-2 stamps are totally ordered, lexicographically. The stamp of a strong write at `v` is
 //!   `(v, 0, 0, 0)`, so no eventual write based on `v` sorts below it.
 //!
 //! Encoding: an id is two varints; a stamp one tag byte (0 zero, 1 strong, 2 eventual), then
@@ -51,8 +51,9 @@ impl std::fmt::Display for EntryId {
 
 /// The place of a write in the order of all writes of a register.
 ///
-/// A strong write carries the id of its entry and zeros; an eventual write the newest version it
-/// was based on, a hybrid clock, and the member that stamped it (docs/protocol, "Stamps").
+/// A strong write carries the id of its entry and zeros. An eventual write carries the newest
+/// version it was based on, a hybrid clock, and the member that stamped it
+/// (docs/internals/protocol, "Stamps").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
     /// The version the write is, or is based on.

@@ -1,12 +1,12 @@
 //! The cluster's version: which formats its members may write
-//! (docs/decisions/0008-cluster-version.md).
+//! (docs/internals/decisions/0008-cluster-version.md).
 //!
 //! It is one number for all processes of a cluster. A configuration carries it, so that a member
-//! knows it with the epoch: whoever is in an epoch of version 3 reads what version 3 writes. It
-//! rises only when every process speaks more, and never falls.
+//! knows it with the epoch. A member in an epoch of version 3 reads what version 3 writes. It rises
+//! only when every process speaks more, and never falls.
 //!
-//! Whatever is written to a disk, to the coordinator or to another node has bytes that every
-//! process of the cluster's version can read: what is new waits for the version it came with.
+//! All that is written to a disk, to the coordinator or to another node has bytes that every
+//! process of the cluster's version can read. What is new waits for the version it came with.
 
 /// A version of a cluster, or the greatest that a process speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,11 +19,13 @@ impl Version {
     pub const FOURTH: Version = Version(4);
     /// The first whose processes show each other their lease clocks.
     pub const FIFTH: Version = Version(5);
+    /// The first with up to a hundred nodes, of which five have the system chain.
+    pub const SIXTH: Version = Version(6);
     /// The greatest that this code speaks. It speaks all from [`Version::OLDEST`] on.
-    pub const NEWEST: Version = Version::FIFTH;
+    pub const NEWEST: Version = Version::SIXTH;
 
-    /// What the version of a cluster becomes whose processes speak up to these; `None` stands for
-    /// one that is missing, and of which nobody knows with what it comes back.
+    /// What the version of a cluster becomes whose processes speak up to these. `None` stands for
+    /// one that is missing, and of which it is unknown with what it comes back.
     pub fn risen(self, spoken: impl IntoIterator<Item = Option<Version>>) -> Version {
         let lowest: Option<Vec<Version>> = spoken.into_iter().collect();
         let lowest = lowest.and_then(|spoken| spoken.into_iter().min());

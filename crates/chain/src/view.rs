@@ -97,10 +97,10 @@ impl View for Layered<'_> {
     }
 }
 
-/// A view that belongs to somebody else.
-pub(crate) struct Borrowed<'a>(pub(crate) &'a dyn View);
+/// A view that belongs to another owner.
+pub(crate) struct ViewRef<'a>(pub(crate) &'a dyn View);
 
-impl View for Borrowed<'_> {
+impl View for ViewRef<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
         self.0.get(key)
     }

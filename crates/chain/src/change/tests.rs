@@ -12,11 +12,11 @@ fn key() -> Bytes {
     Bytes::from_static(b"key")
 }
 
-fn under(index: u64) -> Under {
-    Under::strong(EntryId::new(1, index))
+fn under(index: u64) -> ApplyContext {
+    ApplyContext::strong(EntryId::new(1, index))
 }
 
-fn applied(change: &Change, current: Option<Bytes>, under: &Under) -> Vec<Mutation> {
+fn applied(change: &Change, current: Option<Bytes>, under: &ApplyContext) -> Vec<Mutation> {
     let mut out = Vec::new();
     apply(change, current, under, &mut out).unwrap();
     out
@@ -26,7 +26,7 @@ fn mutation(value: Option<Bytes>) -> Mutation {
     Mutation { key: key(), value }
 }
 
-fn merge(op: ElementOp, marks: Marks) -> Change {
+fn merge(op: ElementOp, marks: TombstonePolicy) -> Change {
     Change::Merge {
         key: key(),
         ops: vec![op],
@@ -71,7 +71,7 @@ fn a_merge_that_drops_marks_creates_changes_and_ends_a_register() {
         group: group.clone(),
         value: value.clone(),
     };
-    let added = applied(&merge(add, Marks::Dropped), None, &under(1));
+    let added = applied(&merge(add, TombstonePolicy::Dropped), None, &under(1));
     let [Mutation { value: current, .. }] = added.as_slice() else {
         panic!("{added:?}");
     };
@@ -79,7 +79,7 @@ fn a_merge_that_drops_marks_creates_changes_and_ends_a_register() {
     assert_eq!(register.pairs().count(), 1);
     assert_eq!(register.version, EntryId::new(1, 1));
 
-    let remove = merge(ElementOp::Remove { group, value }, Marks::Dropped);
+    let remove = merge(ElementOp::Remove { group, value }, TombstonePolicy::Dropped);
     let gone = applied(&remove, current.clone(), &under(2));
     assert_eq!(gone, [mutation(None)]);
 }
@@ -92,7 +92,7 @@ fn a_damaged_register_is_reported() {
         entry: EntryId::ZERO,
         stamp: Stamp::ZERO,
     };
-    for change in [merge(ElementOp::ClearAll, Marks::Kept), collect] {
+    for change in [merge(ElementOp::ClearAll, TombstonePolicy::Kept), collect] {
         let mut out = Vec::new();
         let error = apply(&change, damaged.clone(), &under(1), &mut out).unwrap_err();
         assert_eq!(error.to_string(), "malformed bytes: a register's format");
@@ -122,14 +122,14 @@ fn bytes_are_frozen() {
         Change::Merge {
             key: key(),
             ops: ops.clone(),
-            marks: Marks::Dropped,
+            marks: TombstonePolicy::Dropped,
         },
         Change::Put { key: key(), value },
         Change::Remove { key: key() },
         Change::Merge {
             key: key(),
             ops,
-            marks: Marks::Kept,
+            marks: TombstonePolicy::Kept,
         },
         Change::Collect {
             key: key(),
@@ -174,8 +174,8 @@ fn any_op() -> impl Strategy<Value = ElementOp> {
     ]
 }
 
-fn any_marks() -> impl Strategy<Value = Marks> {
-    prop::sample::select(vec![Marks::Dropped, Marks::Kept])
+fn any_marks() -> impl Strategy<Value = TombstonePolicy> {
+    prop::sample::select(vec![TombstonePolicy::Dropped, TombstonePolicy::Kept])
 }
 
 fn any_mode() -> impl Strategy<Value = Mode> {
@@ -183,7 +183,7 @@ fn any_mode() -> impl Strategy<Value = Mode> {
         Mode::Strong,
         Mode::Drained,
         Mode::Mixed,
-        Mode::Closing,
+        Mode::Draining,
         Mode::Eventual,
     ];
     prop::sample::select(all.to_vec())
@@ -205,7 +205,7 @@ fn any_change() -> impl Strategy<Value = Change> {
             Change::Collect { key, entry, stamp }
         }),
         (any_bytes(), any_mode(), any::<bool>()).prop_map(|(key, mode, is_abandoned)| {
-            Change::Turn {
+            Change::SetMode {
                 key,
                 mode,
                 is_abandoned,

@@ -62,9 +62,9 @@ impl Bench {
     }
 }
 
-fn frame(life: u128, clock_ms: u64) -> Frame {
+fn frame(incarnation: u128, clock_ms: u64) -> Frame {
     Frame {
-        life: Incarnation(life),
+        incarnation: Incarnation(incarnation),
         stops: 0,
         clock_ms,
     }
@@ -170,7 +170,8 @@ fn another_life_of_a_peer_is_compared_with_nothing() {
     let mut bench = Bench::new(1);
     bench.rounds(20);
     let (now, node) = (bench.now(), NodeId(1));
-    let mut show = |life, at, shown| bench.clocks.on_frame(at, node, frame(life, shown));
+    let mut show =
+        |incarnation, at, shown| bench.clocks.on_frame(at, node, frame(incarnation, shown));
     assert_eq!(show(2, now, 9_000_000), None);
     assert_eq!(show(2, now + 200, 9_000_200), None);
     assert_eq!(show(3, now + 400, 5), None, "its machine began anew");

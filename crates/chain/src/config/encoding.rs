@@ -1,10 +1,10 @@
 //! The bytes of a configuration, as the log and the coordinator keep it.
 //!
 //! ```text
-//! configuration := 5  epoch  wiring:u8  count seat*  count (node disk)*  floor:id  count away*
-//!                  lossy  version
-//! seat          := node  incarnation:u128be  disk:u128be  role:u8
-//! away          := node  incarnation:u128be  disk:u128be  left  must_fill:u8
+//! configuration := 5  epoch  wiring:u8  count member*  count (node disk)*  safe_point:id
+//!                  count absent*  lossy  version
+//! member        := node  incarnation:u128be  disk:u128be  role:u8
+//! absent        := node  incarnation:u128be  disk:u128be  left  must_fill:u8
 //! lossy         := count  epoch
 //! ```
 //!
@@ -12,11 +12,14 @@
 //! - 4 has no version, which is 2, and is what is written then: processes that speak no other
 //!   version can read no other format.
 //! - 3 has no `lossy`.
-//! - 2 has no `must_fill`; at first it had no incarnation of who is away either, and whoever reads
-//!   it tells the two apart by where the bytes end. Without an incarnation no life is named.
-//! - 1 ends with the floor: nobody was away.
+//! - 2 has no `must_fill`. At first it had no incarnation of the absent members either; a reader
+//!   tells the two apart by where the bytes end. Without an incarnation no incarnation is named.
+//! - 1 ends with the safe point: no member was absent.
 
-use super::{Away, Configuration, DiskId, Incarnation, Lossy, NodeId, Role, Seat, Wiring};
+use super::{
+    AbsentMember, ChainMember, Configuration, DiskId, Incarnation, NodeId, Role, UncleanRecovery,
+    Wiring,
+};
 use crate::codec::{DecodeError, Reader, put_varint};
 use crate::stamp::EntryId;
 use crate::version::Version;
@@ -28,11 +31,11 @@ const FORMAT_WITH_LOSSY: u8 = 4;
 const FORMAT_WITH_FILL: u8 = 3;
 const FORMAT_WITH_AWAY: u8 = 2;
 
-/// How bytes are laid out: their format, and whether lives that are away are named.
+/// How bytes are laid out: their format, and whether lives that are absent are named.
 #[derive(Clone, Copy)]
 struct Layout {
     format: u8,
-    has_life: bool,
+    has_incarnation: bool,
 }
 
 impl Configuration {
@@ -48,12 +51,12 @@ impl Configuration {
             Wiring::Star => 0,
             Wiring::Chain => 1,
         });
-        put_varint(out, self.seats.len() as u64);
-        for seat in &self.seats {
-            put_varint(out, u64::from(seat.node.0));
-            out.extend_from_slice(&seat.incarnation.0.to_be_bytes());
-            out.extend_from_slice(&seat.disk.0.to_be_bytes());
-            out.push(match seat.role {
+        put_varint(out, self.members.len() as u64);
+        for member in &self.members {
+            put_varint(out, u64::from(member.node.0));
+            out.extend_from_slice(&member.incarnation.0.to_be_bytes());
+            out.extend_from_slice(&member.disk.0.to_be_bytes());
+            out.push(match member.role {
                 Role::Serving => 0,
                 Role::Syncing => 1,
                 Role::Leaving => 2,
@@ -64,15 +67,15 @@ impl Configuration {
             put_varint(out, u64::from(node.0));
             out.extend_from_slice(&disk.0.to_be_bytes());
         }
-        put_varint(out, self.floor.epoch);
-        put_varint(out, self.floor.index);
-        put_varint(out, self.away.len() as u64);
-        for away in &self.away {
-            put_varint(out, u64::from(away.node.0));
-            out.extend_from_slice(&away.incarnation.0.to_be_bytes());
-            out.extend_from_slice(&away.disk.0.to_be_bytes());
-            put_varint(out, away.left);
-            out.push(u8::from(away.must_fill));
+        put_varint(out, self.safe_point.epoch);
+        put_varint(out, self.safe_point.index);
+        put_varint(out, self.absent.len() as u64);
+        for absent in &self.absent {
+            put_varint(out, u64::from(absent.node.0));
+            out.extend_from_slice(&absent.incarnation.0.to_be_bytes());
+            out.extend_from_slice(&absent.disk.0.to_be_bytes());
+            put_varint(out, absent.left);
+            out.push(u8::from(absent.must_fill));
         }
         put_varint(out, self.lossy.count);
         put_varint(out, self.lossy.epoch);
@@ -89,12 +92,12 @@ impl Configuration {
         let layout = match bytes.first() {
             Some(&format @ 1..=FORMAT) => Layout {
                 format,
-                has_life: true,
+                has_incarnation: true,
             },
             _ => return Err(DecodeError::new("a configuration's format")),
         };
         let nameless = Layout {
-            has_life: false,
+            has_incarnation: false,
             ..layout
         };
         match decode_as(layout, bytes.clone()) {
@@ -114,50 +117,50 @@ fn decode_as(layout: Layout, bytes: Bytes) -> Result<Configuration, DecodeError>
         _ => return Err(DecodeError::new("a configuration's wiring")),
     };
     let count = reader.count()?;
-    let seats = (0..count)
-        .map(|_| decode_seat(&mut reader))
+    let members = (0..count)
+        .map(|_| decode_member(&mut reader))
         .collect::<Result<Vec<_>, _>>()?;
     let count = reader.count()?;
     let last_serving = (0..count)
         .map(|_| Ok((decode_node(&mut reader)?, DiskId(reader.u128()?))))
         .collect::<Result<Vec<_>, DecodeError>>()?;
-    let floor = EntryId::new(reader.varint()?, reader.varint()?);
+    let safe_point = EntryId::new(reader.varint()?, reader.varint()?);
     let count = match FORMAT_WITH_AWAY <= layout.format {
         true => reader.count()?,
         false => 0,
     };
-    let away = (0..count)
-        .map(|_| decode_away(layout, &mut reader))
+    let absent = (0..count)
+        .map(|_| decode_absent(layout, &mut reader))
         .collect::<Result<Vec<_>, _>>()?;
     let lossy = match FORMAT_WITH_LOSSY <= layout.format {
-        true => Lossy {
+        true => UncleanRecovery {
             count: reader.varint()?,
             epoch: reader.varint()?,
         },
-        false => Lossy::default(),
+        false => UncleanRecovery::default(),
     };
     let version = match FORMAT_WITH_VERSION <= layout.format {
         true => Version(reader.varint_u32()?),
         false => Version::OLDEST,
     };
     reader.end()?;
-    if seats.is_empty() {
-        return Err(DecodeError::new("a configuration's seats"));
+    if members.is_empty() {
+        return Err(DecodeError::new("a configuration's members"));
     }
     Ok(Configuration {
         epoch,
         wiring,
-        seats,
+        members,
         last_serving,
-        away,
-        floor,
+        absent,
+        safe_point,
         lossy,
         version,
     })
 }
 
-fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
-    Ok(Seat {
+fn decode_member(reader: &mut Reader) -> Result<ChainMember, DecodeError> {
+    Ok(ChainMember {
         node: decode_node(reader)?,
         incarnation: Incarnation(reader.u128()?),
         disk: DiskId(reader.u128()?),
@@ -165,15 +168,15 @@ fn decode_seat(reader: &mut Reader) -> Result<Seat, DecodeError> {
             0 => Role::Serving,
             1 => Role::Syncing,
             2 => Role::Leaving,
-            _ => return Err(DecodeError::new("a seat's role")),
+            _ => return Err(DecodeError::new("a member's role")),
         },
     })
 }
 
-fn decode_away(layout: Layout, reader: &mut Reader) -> Result<Away, DecodeError> {
-    Ok(Away {
+fn decode_absent(layout: Layout, reader: &mut Reader) -> Result<AbsentMember, DecodeError> {
+    Ok(AbsentMember {
         node: decode_node(reader)?,
-        incarnation: Incarnation(match layout.has_life {
+        incarnation: Incarnation(match layout.has_incarnation {
             true => reader.u128()?,
             false => 0,
         }),

@@ -1,11 +1,11 @@
-//! How a chain goes on all of whose serving members are down: with one of them that is back (AL-1,
-//! AL-2), or by an operator's order with another one (AL-4).
+//! How a chain goes on all of whose serving members are down. It begins with one of them that is
+//! back (AL-1, AL-2), or by an operator's order with another one (AL-4).
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::{Facts, Reports, is_live, is_of, note_away, seat};
-use crate::config::{Configuration, DiskId, Lossy, NodeId, Role, Seat};
+use super::{ObservedState, Reports, chain_member, is_live, is_of, note_absent};
+use crate::config::{ChainMember, Configuration, DiskId, NodeId, Role, UncleanRecovery};
 use crate::guard::{Guard, Guards};
 use crate::progress::Progress;
 use crate::replica::Identity;
@@ -20,10 +20,10 @@ pub struct Returning {
 }
 
 impl Returning {
-    /// Whom the chain of `current` begins again with, if it is down and it is time: when all that
-    /// served last are back, or one has been for `session`, by a clock that never falls. Of those
-    /// that are back it is the first one of those whose disk, as its `progress` shows, has the
-    /// highest last id.
+    /// The member with which the chain of `current` begins again, if it is down and it is time. It
+    /// is time when all that served last are back, or one has been for `session`, by a clock that
+    /// never falls. Of those that are back it is the first one of those whose disk, as its
+    /// `progress` shows, has the highest last id.
     ///
     /// # Errors
     /// That of `progress`.
@@ -76,9 +76,9 @@ impl Returning {
 
 /// The members that served last and are back, each on its own disk; none while one serves.
 pub fn returned(current: &Configuration, sessions: &[Identity]) -> Vec<Identity> {
-    let lives = |seat: &Seat| sessions.iter().any(|member| is_of(seat, member));
-    let mut serving = current.seats.iter().filter(|it| it.role == Role::Serving);
-    if serving.any(lives) {
+    let is_live = |member: &ChainMember| sessions.iter().any(|live| is_of(member, live));
+    let mut serving = current.members.iter().filter(|it| it.role == Role::Serving);
+    if serving.any(is_live) {
         return Vec::new();
     }
     let served = |it: &&Identity| current.last_serving.contains(&(it.node, it.disk));
@@ -93,23 +93,23 @@ pub(crate) fn missing(current: &Configuration, returned: &[Identity]) -> Vec<(No
 }
 
 /// AL-2: the member that was chosen begins alone. A member that joins, lives and has not adopted
-/// that it does not serve stays behind it (K6).
-pub(super) fn begin(draft: &mut Configuration, current: &Configuration, facts: &Facts) {
-    let returned = returned(draft, &facts.sessions);
-    let Some(member) = facts.restart.filter(|it| returned.contains(it)) else {
+/// that it does not serve stays behind it (CTRL-6).
+pub(super) fn begin(draft: &mut Configuration, current: &Configuration, observed: &ObservedState) {
+    let returned = returned(draft, &observed.sessions);
+    let Some(member) = observed.restart.filter(|it| returned.contains(it)) else {
         return;
     };
-    let may_believe = |joining: &Seat| {
-        let is_known = facts.reports.has_adopted(joining.node, current.epoch);
-        joining.role.is_syncing() && is_live(joining, facts) && !is_known
+    let may_believe = |joining: &ChainMember| {
+        let is_known = observed.reports.has_adopted(joining.node, current.epoch);
+        joining.role.is_syncing() && is_live(joining, observed) && !is_known
     };
-    draft.seats.retain(may_believe);
-    draft.seats.insert(0, seat(member, Role::Serving));
+    draft.members.retain(may_believe);
+    draft.members.insert(0, chain_member(member, Role::Serving));
 }
 
 /// Why a chain is not to go on with what one member has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotRestored {
+pub enum RestoreError {
     /// This member serves.
     Serves(NodeId),
     /// This member has everything, and lives: the chain begins again with it by itself (AL-1).
@@ -122,45 +122,47 @@ pub enum NotRestored {
 
 /// AL-4: the configuration in which `node` goes on alone with what it has, though others had more.
 ///
-/// Every other disk that ever had a seat is to be filled when it comes back: what it knows
+/// Every other disk that ever had a membership is to be filled when it comes back. What it knows
 /// committed beyond this member is no part of the chain any more.
 ///
 /// # Errors
-/// [`NotRestored`] when no member has to be given up, or none is there to go on.
+/// [`RestoreError`] when no member has to be given up, or none is there to go on.
 pub fn restore(
     current: &Configuration,
     node: NodeId,
     sessions: &[Identity],
     reports: &Reports,
-) -> Result<Configuration, NotRestored> {
-    let lives = |seat: &&Seat| sessions.iter().any(|member| is_of(seat, member));
-    let mut serving = current.seats.iter().filter(|it| it.role == Role::Serving);
+) -> Result<Configuration, RestoreError> {
+    let is_live = |member: &&ChainMember| sessions.iter().any(|live| is_of(member, live));
+    let mut serving = current.members.iter().filter(|it| it.role == Role::Serving);
     let has_all = |it: &&Identity| current.last_serving.contains(&(it.node, it.disk));
     // LD-2: the serving member has less than this one.
     let knows_more = reports.ahead(node).is_some();
-    if let Some(seat) = serving.find(lives).filter(|_| !knows_more) {
-        return Err(NotRestored::Serves(seat.node));
+    if let Some(member) = serving.find(is_live).filter(|_| !knows_more) {
+        return Err(RestoreError::Serves(member.node));
     }
     if let Some(member) = sessions.iter().find(has_all).filter(|_| !knows_more) {
-        return Err(NotRestored::Returns(member.node));
+        return Err(RestoreError::Returns(member.node));
     }
     let chosen = sessions.iter().find(|member| member.node == node);
-    let chosen = *chosen.ok_or(NotRestored::Absent)?;
+    let chosen = *chosen.ok_or(RestoreError::Absent)?;
     if reports.has_gap(node) {
-        return Err(NotRestored::Unfilled);
+        return Err(RestoreError::Unfilled);
     }
     let epoch = current.epoch + 1;
     let mut next = Configuration {
         epoch,
-        seats: vec![seat(chosen, Role::Serving)],
+        members: vec![chain_member(chosen, Role::Serving)],
         last_serving: vec![(chosen.node, chosen.disk)],
-        lossy: Lossy {
+        lossy: UncleanRecovery {
             count: current.lossy.count + 1,
             epoch,
         },
         ..current.clone()
     };
-    note_away(&mut next, current, None);
-    next.away.iter_mut().for_each(|away| away.must_fill = true);
+    note_absent(&mut next, current, None);
+    next.absent
+        .iter_mut()
+        .for_each(|absent| absent.must_fill = true);
     Ok(next)
 }

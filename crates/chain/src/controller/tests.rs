@@ -6,17 +6,17 @@ use super::*;
 use crate::config::{DiskId, Incarnation};
 use crate::progress::Progress;
 
-fn member(node: u32, life: u128) -> Identity {
+fn member(node: u32, incarnation: u128) -> Identity {
     Identity {
         node: NodeId(node),
-        incarnation: Incarnation(life),
+        incarnation: Incarnation(incarnation),
         disk: DiskId(u128::from(node)),
     }
 }
 
-/// `1 2 3s`: nodes in order, each in its first life; `s` for syncing, `l` for leaving.
-fn chain(epoch: u64, seats: &str) -> Configuration {
-    let seats: Vec<Seat> = seats
+/// `1 2 3s`: nodes in order, each in its first incarnation; `s` for syncing, `l` for leaving.
+fn chain(epoch: u64, members: &str) -> Configuration {
+    let members: Vec<ChainMember> = members
         .split_whitespace()
         .map(|word| {
             let node = word.trim_end_matches(['s', 'l']).parse().unwrap();
@@ -25,71 +25,71 @@ fn chain(epoch: u64, seats: &str) -> Configuration {
                 Some('l') => Role::Leaving,
                 _ => Role::Serving,
             };
-            seat(member(node, 1), role)
+            chain_member(member(node, 1), role)
         })
         .collect();
-    let serving = seats.iter().filter(|seat| seat.role == Role::Serving);
+    let serving = members.iter().filter(|member| member.role == Role::Serving);
     Configuration {
         epoch,
         wiring: Wiring::Star,
-        last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
-        away: Vec::new(),
-        seats,
-        floor: EntryId::ZERO,
-        lossy: crate::config::Lossy::default(),
+        last_serving: serving.map(|member| (member.node, member.disk)).collect(),
+        absent: Vec::new(),
+        members,
+        safe_point: EntryId::ZERO,
+        lossy: crate::config::UncleanRecovery::default(),
         version: Version::NEWEST,
     }
 }
 
-fn facts(sessions: &[(u32, u128)]) -> Facts {
-    Facts {
+fn observed(sessions: &[(u32, u128)]) -> ObservedState {
+    ObservedState {
         sessions: sessions
             .iter()
-            .map(|(node, life)| member(*node, *life))
+            .map(|(node, incarnation)| member(*node, *incarnation))
             .collect(),
         unheard: Vec::new(),
         reports: Reports::default(),
         size: 3,
         unwanted: Vec::new(),
         wiring: Wiring::Star,
-        shift: None,
-        raise_floor: false,
+        role_change: None,
+        raise_safe_point: false,
         restart: None,
         version: Version::OLDEST,
     }
 }
 
-fn seats_of(configuration: &Configuration) -> String {
-    let words = configuration.seats.iter().map(|seat| {
-        let role = match seat.role {
+fn members_of(configuration: &Configuration) -> String {
+    let words = configuration.members.iter().map(|member| {
+        let role = match member.role {
             Role::Serving => "",
             Role::Syncing => "s",
             Role::Leaving => "l",
         };
-        format!("{}{role}", seat.node.0)
+        format!("{}{role}", member.node.0)
     });
     words.collect::<Vec<_>>().join(" ")
 }
 
 /// The same facts, where the first that is back begins a chain again that is down.
-fn begun(current: &Configuration, facts: &Facts) -> Facts {
-    Facts {
-        restart: returned(current, &facts.sessions).first().copied(),
-        ..facts.clone()
+fn begun(current: &Configuration, observed: &ObservedState) -> ObservedState {
+    ObservedState {
+        restart: returned(current, &observed.sessions).first().copied(),
+        ..observed.clone()
     }
 }
 
-/// The seats of the next configuration, or `-`.
-fn after(current: &Configuration, facts: &Facts) -> String {
-    let next = next(current, &begun(current, facts));
+/// The members of the next configuration, or `-`.
+fn after(current: &Configuration, observed: &ObservedState) -> String {
+    let next = next(current, &begun(current, observed));
     if let Some(next) = &next {
         assert_eq!(next.epoch, current.epoch + 1);
-        assert!(next.serving().next().is_some(), "C2");
+        assert!(next.serving().next().is_some(), "CONFIG-2");
     }
-    next.map_or("-".to_string(), |next| seats_of(&next))
+    next.map_or("-".to_string(), |next| members_of(&next))
 }
 
-/// A configuration, the lives that have sessions, and what follows.
+/// A configuration, the incarnations that have sessions, and what follows.
 type Case = (&'static str, &'static [(u32, u128)], &'static str);
 
 #[test]
@@ -101,7 +101,7 @@ fn members_go_with_their_sessions_and_others_take_their_place() {
         // The last serving member stays, and what is behind it waits with it.
         ("1 2s", &[(2, 1)], "-"),
         ("1 2 3", &[], "-"),
-        // Another life of a member is not that member.
+        // Another incarnation of a member is not that member.
         ("1 2 3", &[(1, 2), (2, 1), (3, 1)], "2 3 1s"),
         // One at a time.
         ("1", &[(1, 1), (2, 1), (3, 1)], "1 2s"),
@@ -109,25 +109,25 @@ fn members_go_with_their_sessions_and_others_take_their_place() {
         // No more than wanted.
         ("1 2 3", &[(1, 1), (2, 1), (3, 1), (4, 1)], "-"),
     ];
-    for (seats, sessions, expected) in cases {
+    for (members, sessions, expected) in cases {
         assert_eq!(
-            after(&chain(7, seats), &facts(sessions)),
+            after(&chain(7, members), &observed(sessions)),
             expected,
-            "{seats} {sessions:?}"
+            "{members} {sessions:?}"
         );
     }
 }
 
 #[test]
-fn one_of_those_who_served_last_begins_again_alone() {
+fn one_of_the_last_serving_members_recovers_alone() {
     let current = chain(7, "1 2 3s");
-    let back = next(&current, &begun(&current, &facts(&[(2, 2)]))).unwrap();
-    assert_eq!(seats_of(&back), "2");
+    let back = next(&current, &begun(&current, &observed(&[(2, 2)]))).unwrap();
+    assert_eq!(members_of(&back), "2");
     assert_eq!(back.last_serving, [(NodeId(2), DiskId(2))]);
     // A member that was joining cannot.
-    assert_eq!(after(&current, &facts(&[(3, 2)])), "-");
+    assert_eq!(after(&current, &observed(&[(3, 2)])), "-");
     // Nor one whose disk is another.
-    let mut stranger = facts(&[]);
+    let mut stranger = observed(&[]);
     stranger.sessions = vec![Identity {
         disk: DiskId(9),
         ..member(2, 2)
@@ -138,8 +138,8 @@ fn one_of_those_who_served_last_begins_again_alone() {
 /// A time in ms, the members that are back by then, and the one that begins the chain again.
 type Look<'a> = (u64, &'a [(u32, u128)], Option<u32>);
 
-/// A chain that served last with members 1 to 3, whose disks have entries up to these; at each of
-/// these times, in ms, these are back, and this one begins it again, where sessions last a second.
+/// A chain that served last with members 1 to 3, whose disks have entries up to these. At each of
+/// these times, in ms, these are back, and this one begins it again; sessions last a second.
 fn check_returning(last: [u64; 3], looks: &[Look<'_>]) {
     let current = chain(7, "1 2 3 4s");
     let mut returning = Returning::default();
@@ -147,7 +147,7 @@ fn check_returning(last: [u64; 3], looks: &[Look<'_>]) {
         let chosen = returning.choose::<()>(
             (Duration::from_millis(*now), Duration::from_secs(1)),
             &current,
-            &facts(sessions).sessions,
+            &observed(sessions).sessions,
             |DiskId(disk)| {
                 Ok(Progress {
                     epoch: 7,
@@ -188,60 +188,68 @@ fn of_those_that_served_last_the_one_with_the_highest_last_id_begins_again() {
 }
 
 #[test]
-fn who_may_believe_to_serve_keeps_its_seat_when_another_begins_again() {
+fn a_member_that_may_believe_to_serve_stays_when_another_recovers() {
     // 3 was made to join, lives, and has not heard of it: until its lease ends it shows what was.
     let current = chain(7, "1 2 3s");
-    let mut facts = facts(&[(3, 1), (2, 2)]);
-    assert_eq!(after(&current, &facts), "2 3s");
+    let mut observed = observed(&[(3, 1), (2, 2)]);
+    assert_eq!(after(&current, &observed), "2 3s");
     let epoch = current.epoch;
-    facts.reports.note(NodeId(3), Report::Adopted { epoch });
-    assert_eq!(after(&current, &facts), "2");
-    // Nor does it keep anybody waiting when its session is over.
-    facts.sessions.remove(0);
-    assert_eq!(after(&current, &facts), "2");
+    observed.reports.note(NodeId(3), Report::Adopted { epoch });
+    assert_eq!(after(&current, &observed), "2");
+    // Nor does it keep a member waiting when its session is over.
+    observed.sessions.remove(0);
+    assert_eq!(after(&current, &observed), "2");
 }
 
 #[test]
 fn a_member_serves_when_it_is_synced_in_the_current_epoch() {
     let last = EntryId::new(7, 1);
     for (epoch, expected) in [(6, "-"), (7, "1 2")] {
-        let mut facts = facts(&[(1, 1), (2, 1)]);
-        facts
+        let mut observed = observed(&[(1, 1), (2, 1)]);
+        observed
             .reports
             .note(NodeId(2), Report::SyncDone { epoch, last });
-        assert_eq!(after(&chain(7, "1 2s"), &facts), "-", "nobody hears it");
+        assert_eq!(
+            after(&chain(7, "1 2s"), &observed),
+            "-",
+            "no member hears it"
+        );
         let node = NodeId(2);
-        facts.reports.note(NodeId(1), Report::Heard { epoch, node });
-        assert_eq!(after(&chain(7, "1 2s"), &facts), expected);
+        observed
+            .reports
+            .note(NodeId(1), Report::Heard { epoch, node });
+        assert_eq!(after(&chain(7, "1 2s"), &observed), expected);
     }
     // Synced and alone: as if two epochs had followed each other.
-    let mut facts = facts(&[(2, 1)]);
-    facts
+    let mut observed = observed(&[(2, 1)]);
+    observed
         .reports
         .note(NodeId(2), Report::SyncDone { epoch: 7, last });
     let (epoch, node) = (7, NodeId(2));
-    facts.reports.note(NodeId(1), Report::Heard { epoch, node });
-    assert_eq!(after(&chain(7, "1 2s"), &facts), "2");
+    observed
+        .reports
+        .note(NodeId(1), Report::Heard { epoch, node });
+    assert_eq!(after(&chain(7, "1 2s"), &observed), "2");
 }
 
 #[test]
 fn live_members_change_places() {
     let cases = [
-        ("1 2 3", Shift::Head(NodeId(3)), "3 1 2"),
-        ("1 2 3", Shift::Back(NodeId(1)), "2 3 1"),
-        ("1 2 3s", Shift::Back(NodeId(1)), "2 1 3s"),
-        ("1 2 3", Shift::Demote(NodeId(1)), "2 3 1s"),
-        ("1 2 3s", Shift::Demote(NodeId(1)), "-"),
-        ("1 2 3s", Shift::Head(NodeId(3)), "-"),
-        ("1 2s", Shift::Back(NodeId(1)), "-"),
+        ("1 2 3", RoleChange::Head(NodeId(3)), "3 1 2"),
+        ("1 2 3", RoleChange::Back(NodeId(1)), "2 3 1"),
+        ("1 2 3s", RoleChange::Back(NodeId(1)), "2 1 3s"),
+        ("1 2 3", RoleChange::Demote(NodeId(1)), "2 3 1s"),
+        ("1 2 3s", RoleChange::Demote(NodeId(1)), "-"),
+        ("1 2 3s", RoleChange::Head(NodeId(3)), "-"),
+        ("1 2s", RoleChange::Back(NodeId(1)), "-"),
     ];
-    for (seats, shift, expected) in cases {
-        let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
-        facts.shift = Some(shift);
+    for (members, role_change, expected) in cases {
+        let mut observed = observed(&[(1, 1), (2, 1), (3, 1)]);
+        observed.role_change = Some(role_change);
         assert_eq!(
-            after(&chain(7, seats), &facts),
+            after(&chain(7, members), &observed),
             expected,
-            "{seats} {shift:?}"
+            "{members} {role_change:?}"
         );
     }
 }
@@ -249,62 +257,63 @@ fn live_members_change_places() {
 #[test]
 fn the_floor_is_what_all_have_applied_in_this_epoch() {
     let current = chain(7, "1 2");
-    let floor = |epoch, index, gap| Report::Floor {
+    let safe_point = |epoch, index, gap| Report::Floor {
         epoch,
         applied: EntryId::new(7, index),
         gap,
     };
     let cases = [
         (
-            vec![floor(7, 5, false), floor(7, 4, false)],
+            vec![safe_point(7, 5, false), safe_point(7, 4, false)],
             Some(EntryId::new(7, 4)),
         ),
-        (vec![floor(7, 5, false)], None),
-        (vec![floor(7, 5, false), floor(6, 4, false)], None),
-        (vec![floor(7, 5, false), floor(7, 4, true)], None),
+        (vec![safe_point(7, 5, false)], None),
+        (vec![safe_point(7, 5, false), safe_point(6, 4, false)], None),
+        (vec![safe_point(7, 5, false), safe_point(7, 4, true)], None),
     ];
     for (reports, expected) in cases {
-        let mut facts = facts(&[(1, 1), (2, 1)]);
-        facts.raise_floor = true;
+        let mut observed = observed(&[(1, 1), (2, 1)]);
+        observed.raise_safe_point = true;
         for (node, report) in (1..).zip(&reports) {
-            facts.reports.note(NodeId(node), *report);
+            observed.reports.note(NodeId(node), *report);
         }
-        let raised = next(&current, &facts).map(|next| next.floor);
+        let raised = next(&current, &observed).map(|next| next.safe_point);
         assert_eq!(raised, expected, "{reports:?}");
     }
 }
 
-/// Who is away, as `node@left`.
-fn away_of(configuration: &Configuration) -> String {
-    let words = configuration.away.iter();
-    let words = words.map(|away| format!("{}@{}", away.node.0, away.left));
+/// Who is absent, as `node@left`.
+fn absent_of(configuration: &Configuration) -> String {
+    let words = configuration.absent.iter();
+    let words = words.map(|absent| format!("{}@{}", absent.node.0, absent.left));
     words.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn who_had_a_seat_is_away_until_it_serves_again() {
-    let step =
-        |current: &Configuration, facts: &Facts| next(current, &begun(current, facts)).unwrap();
-    let two = step(&chain(7, "1 2 3"), &facts(&[(2, 1), (3, 1)]));
+fn a_removed_member_is_absent_until_it_serves_again() {
+    let step = |current: &Configuration, observed: &ObservedState| {
+        next(current, &begun(current, observed)).unwrap()
+    };
+    let two = step(&chain(7, "1 2 3"), &observed(&[(2, 1), (3, 1)]));
     assert_eq!(
-        (seats_of(&two), away_of(&two)),
+        (members_of(&two), absent_of(&two)),
         ("2 3".into(), "1@8".into())
     );
-    // It joins, and has not handed on what it held.
-    let mut living = facts(&[(1, 2), (2, 1), (3, 1)]);
+    // It joins, and has not handed off what it held.
+    let mut living = observed(&[(1, 2), (2, 1), (3, 1)]);
     let joins = step(&two, &living);
     assert_eq!(
-        (seats_of(&joins), away_of(&joins)),
+        (members_of(&joins), absent_of(&joins)),
         ("2 3 1s".into(), "1@8".into())
     );
     // What it took while it was joining counts as well.
-    living.shift = Some(Shift::Head(NodeId(3)));
+    living.role_change = Some(RoleChange::Head(NodeId(3)));
     let moved = step(&joins, &living);
     assert_eq!(
-        (seats_of(&moved), away_of(&moved)),
+        (members_of(&moved), absent_of(&moved)),
         ("3 2 1s".into(), "1@10".into())
     );
-    living.shift = None;
+    living.role_change = None;
     let (epoch, last) = (moved.epoch, EntryId::new(7, 1));
     living
         .reports
@@ -315,22 +324,22 @@ fn who_had_a_seat_is_away_until_it_serves_again() {
         .note(moved.head(), Report::Heard { epoch, node });
     let whole = step(&moved, &living);
     assert_eq!(
-        (seats_of(&whole), away_of(&whole)),
+        (members_of(&whole), absent_of(&whole)),
         ("3 2 1".into(), String::new())
     );
-    // A slow one is away while it does not serve; of all that were down, those that are not back.
-    living.shift = Some(Shift::Demote(NodeId(2)));
-    assert_eq!(away_of(&step(&whole, &living)), "2@12");
-    assert_eq!(away_of(&step(&whole, &facts(&[(2, 2)]))), "3@12 1@12");
+    // A slow one is absent while it does not serve; of all that were down, those that are not back.
+    living.role_change = Some(RoleChange::Demote(NodeId(2)));
+    assert_eq!(absent_of(&step(&whole, &living)), "2@12");
+    assert_eq!(absent_of(&step(&whole, &observed(&[(2, 2)]))), "3@12 1@12");
     // Its disk is gone; the node that has its place has another number.
     assert_eq!(
-        away_of(&step(&two, &facts(&[(2, 1), (3, 1), (4, 1)]))),
+        absent_of(&step(&two, &observed(&[(2, 1), (3, 1), (4, 1)]))),
         "1@8"
     );
 }
 
 #[test]
-fn who_differs_goes_on_as_a_joining_member() {
+fn a_diverged_member_goes_on_as_a_joining_member() {
     // Who differs, who has adopted the epoch, and what follows.
     let cases: [(&str, u32, &[u32], &str); 7] = [
         ("1 2 3", 2, &[], "1 3 2s"),
@@ -342,53 +351,57 @@ fn who_differs_goes_on_as_a_joining_member() {
         ("1 2 3s", 2, &[1, 2], "-"),
         ("1 2 3s", 3, &[3], "-"),
     ];
-    for (seats, differs, adopted, expected) in cases {
-        let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
-        facts.size = chain(7, seats).size();
+    for (members, differs, adopted, expected) in cases {
+        let mut observed = observed(&[(1, 1), (2, 1), (3, 1)]);
+        observed.size = chain(7, members).size();
         for node in adopted {
             let report = Report::Adopted { epoch: 7 };
-            facts.reports.note(NodeId(*node), report);
+            observed.reports.note(NodeId(*node), report);
         }
         let id = EntryId::new(7, 1);
         let node = NodeId(differs);
         let report = |epoch| Report::Differs { epoch, id, node };
-        facts.reports.note(NodeId(1), report(6));
-        assert_eq!(after(&chain(7, seats), &facts), "-", "of an older epoch");
-        facts.reports.note(NodeId(1), report(7));
-        assert_eq!(after(&chain(7, seats), &facts), expected, "{seats}");
+        observed.reports.note(NodeId(1), report(6));
+        assert_eq!(
+            after(&chain(7, members), &observed),
+            "-",
+            "of an older epoch"
+        );
+        observed.reports.note(NodeId(1), report(7));
+        assert_eq!(after(&chain(7, members), &observed), expected, "{members}");
     }
 }
 
 #[test]
-fn who_differs_is_to_be_filled_until_it_serves() {
+fn a_diverged_member_must_fill_until_it_serves() {
     let disk = member(2, 1).disk;
-    let mut told = facts(&[(1, 1), (2, 1), (3, 1)]);
+    let mut told = observed(&[(1, 1), (2, 1), (3, 1)]);
     let (id, node) = (EntryId::new(7, 1), NodeId(2));
     let report = Report::Differs { epoch: 7, id, node };
     told.reports.note(NodeId(1), report);
     let demoted = next(&chain(7, "1 2 3"), &told).unwrap();
-    assert_eq!(seats_of(&demoted), "1 3 2s");
+    assert_eq!(members_of(&demoted), "1 3 2s");
     // It crashes, it comes back, and what the controllers heard is forgotten.
-    let removed = next(&demoted, &facts(&[(1, 1), (3, 1)])).unwrap();
-    let joined = next(&removed, &facts(&[(1, 1), (2, 2), (3, 1)])).unwrap();
-    assert_eq!(seats_of(&joined), "1 3 2s");
-    let mut synced = facts(&[(1, 1), (2, 2), (3, 1)]);
+    let removed = next(&demoted, &observed(&[(1, 1), (3, 1)])).unwrap();
+    let joined = next(&removed, &observed(&[(1, 1), (2, 2), (3, 1)])).unwrap();
+    assert_eq!(members_of(&joined), "1 3 2s");
+    let mut synced = observed(&[(1, 1), (2, 2), (3, 1)]);
     let (last, epoch) = (EntryId::ZERO, joined.epoch);
     synced.reports.note(node, Report::SyncDone { epoch, last });
     synced
         .reports
         .note(NodeId(1), Report::Heard { epoch, node });
     let serving = next(&joined, &synced).unwrap();
-    assert_eq!(seats_of(&serving), "1 3 2");
+    assert_eq!(members_of(&serving), "1 3 2");
     let marks = [&demoted, &removed, &joined, &serving].map(|it| it.must_fill(disk));
     assert_eq!(marks, [true, true, true, false]);
-    let others = demoted.away.iter().filter(|away| away.must_fill);
+    let others = demoted.absent.iter().filter(|absent| absent.must_fill);
     assert_eq!(others.count(), 1);
     // It is removed with the epoch that would have demoted it.
     told.sessions.remove(1);
     let removed = next(&chain(7, "1 2 3"), &told).unwrap();
     assert_eq!(
-        (&*seats_of(&removed), removed.must_fill(disk)),
+        (&*members_of(&removed), removed.must_fill(disk)),
         ("1 3", true)
     );
 }
@@ -396,15 +409,15 @@ fn who_differs_is_to_be_filled_until_it_serves() {
 #[test]
 fn a_member_without_a_session_takes_nobodys_place() {
     // Of two that serve one differs, and the other one is dead.
-    let mut facts = facts(&[(1, 1)]);
+    let mut observed = observed(&[(1, 1)]);
     let (id, node) = (EntryId::new(7, 1), NodeId(1));
     let report = Report::Differs { epoch: 7, id, node };
-    facts.reports.note(NodeId(2), report);
-    assert_eq!(after(&chain(7, "1 2"), &facts), "1");
+    observed.reports.note(NodeId(2), report);
+    assert_eq!(after(&chain(7, "1 2"), &observed), "1");
 }
 
 #[test]
-fn who_is_slow_goes_behind_the_others_and_then_out() {
+fn a_slow_member_goes_to_the_end_and_then_out() {
     // Who is slow, who has adopted the epoch, and what follows.
     let cases: [(&str, u32, &[u32], &str); 6] = [
         ("1 2 3", 2, &[], "1 3 2s"),
@@ -412,57 +425,61 @@ fn who_is_slow_goes_behind_the_others_and_then_out() {
         ("1 3 2s", 2, &[], "-"),
         ("1 3 2s", 2, &[2], "1 3"),
         ("1 3 2s", 3, &[2], "1 3s"),
-        // The life that was left out joins no more, here and later: somebody else does.
+        // The incarnation that was left out joins no more, here and later: another member does.
         ("1 2s", 2, &[2], "1 3s"),
     ];
-    for (seats, slow, adopted, expected) in cases {
-        let current = chain(7, seats);
-        let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
+    for (members, slow, adopted, expected) in cases {
+        let current = chain(7, members);
+        let mut observed = observed(&[(1, 1), (2, 1), (3, 1)]);
         for node in adopted {
             let report = Report::Adopted { epoch: 7 };
-            facts.reports.note(NodeId(*node), report);
+            observed.reports.note(NodeId(*node), report);
         }
         let (epoch, node) = (7, NodeId(slow));
         let report = Report::Slow { epoch, node };
-        facts.reports.note(NodeId(3), report);
-        assert_eq!(after(&current, &facts), "-", "not the head says so");
-        facts.reports.note(current.head(), report);
-        assert_eq!(after(&current, &facts), expected, "{seats}, n{slow}");
+        observed.reports.note(NodeId(3), report);
+        assert_eq!(after(&current, &observed), "-", "not the head says so");
+        observed.reports.note(current.head(), report);
+        assert_eq!(after(&current, &observed), expected, "{members}, n{slow}");
     }
-    let mut facts = facts(&[(1, 1), (2, 1)]);
-    facts.reports.note(NodeId(2), Report::Adopted { epoch: 7 });
+    let mut observed = observed(&[(1, 1), (2, 1)]);
+    observed
+        .reports
+        .note(NodeId(2), Report::Adopted { epoch: 7 });
     let (epoch, node) = (7, NodeId(2));
-    facts.reports.note(NodeId(1), Report::Slow { epoch, node });
-    let left = next(&chain(7, "1 2s"), &facts).unwrap();
-    assert_eq!(after(&left, &facts), "-");
-    facts.sessions[1] = member(2, 2);
-    assert_eq!(after(&left, &facts), "1 2s", "another life");
+    observed
+        .reports
+        .note(NodeId(1), Report::Slow { epoch, node });
+    let left = next(&chain(7, "1 2s"), &observed).unwrap();
+    assert_eq!(after(&left, &observed), "-");
+    observed.sessions[1] = member(2, 2);
+    assert_eq!(after(&left, &observed), "1 2s", "another incarnation");
 }
 
 #[test]
 fn a_member_that_is_ahead_gives_up_its_seat_and_may_be_chosen_while_another_serves() {
-    let mut facts = facts(&[(1, 1), (2, 1), (3, 1)]);
+    let mut observed = observed(&[(1, 1), (2, 1), (3, 1)]);
     let ahead = |epoch| Report::Ahead { epoch, entries: 2 };
     // Of an older epoch it says nothing of this one.
-    facts.reports.note(NodeId(2), ahead(6));
-    assert_eq!(after(&chain(7, "1 2 3"), &facts), "-");
-    facts.reports.note(NodeId(2), ahead(7));
-    let left = next(&chain(7, "1 2 3"), &facts).unwrap();
-    assert_eq!(&*seats_of(&left), "1 3");
-    // Its life had a seat, and gets no other.
-    assert_eq!(after(&left, &facts), "-");
+    observed.reports.note(NodeId(2), ahead(6));
+    assert_eq!(after(&chain(7, "1 2 3"), &observed), "-");
+    observed.reports.note(NodeId(2), ahead(7));
+    let left = next(&chain(7, "1 2 3"), &observed).unwrap();
+    assert_eq!(&*members_of(&left), "1 3");
+    // Its incarnation had a membership, and gets no other.
+    assert_eq!(after(&left, &observed), "-");
     // Where it alone would serve, it stays: no other member can.
-    facts.reports.note(NodeId(3), ahead(7));
-    facts.reports.note(NodeId(1), ahead(7));
-    assert_eq!(after(&chain(7, "1 2 3"), &facts), "-");
+    observed.reports.note(NodeId(3), ahead(7));
+    observed.reports.note(NodeId(1), ahead(7));
+    assert_eq!(after(&chain(7, "1 2 3"), &observed), "-");
 
     let mut reports = Reports::default();
-    let sessions = &facts.sessions;
+    let sessions = &observed.sessions;
     let refused = restore(&left, NodeId(2), sessions, &reports);
-    assert_eq!(refused, Err(NotRestored::Serves(NodeId(1))));
+    assert_eq!(refused, Err(RestoreError::Serves(NodeId(1))));
     reports.note(NodeId(2), ahead(7));
     let next = restore(&left, NodeId(2), sessions, &reports).unwrap();
-    assert_eq!((next.epoch, &*seats_of(&next)), (left.epoch + 1, "2"));
+    assert_eq!((next.epoch, &*members_of(&next)), (left.epoch + 1, "2"));
     assert_eq!(next.lossy.epoch, next.epoch);
     assert!(next.must_fill(DiskId(1)) && next.must_fill(DiskId(3)));
 }
@@ -471,11 +488,11 @@ fn a_member_that_is_ahead_gives_up_its_seat_and_may_be_chosen_while_another_serv
 fn an_operator_has_a_chain_go_on_with_less() {
     // The last servers were 1 and 2; 3 was joining.
     let current = chain(7, "1 2 3s");
-    let there = |sessions: &[(u32, u128)]| facts(sessions).sessions;
+    let there = |sessions: &[(u32, u128)]| observed(sessions).sessions;
     let not_yet = [
-        (there(&[(1, 1), (3, 1)]), NotRestored::Serves(NodeId(1))),
-        (there(&[(2, 2), (3, 1)]), NotRestored::Returns(NodeId(2))),
-        (there(&[(4, 1)]), NotRestored::Absent),
+        (there(&[(1, 1), (3, 1)]), RestoreError::Serves(NodeId(1))),
+        (there(&[(2, 2), (3, 1)]), RestoreError::Returns(NodeId(2))),
+        (there(&[(4, 1)]), RestoreError::Absent),
     ];
     for (sessions, why) in not_yet {
         let none = Reports::default();
@@ -492,33 +509,33 @@ fn an_operator_has_a_chain_go_on_with_less() {
     };
     reports.note(NodeId(3), said(6, true));
     let refused = restore(&current, NodeId(3), &sessions, &reports);
-    assert_eq!(refused, Err(NotRestored::Unfilled));
+    assert_eq!(refused, Err(RestoreError::Unfilled));
     reports.note(NodeId(3), said(7, false));
     let next = restore(&current, NodeId(3), &sessions, &reports).unwrap();
-    assert_eq!((next.epoch, &*seats_of(&next)), (8, "3"));
+    assert_eq!((next.epoch, &*members_of(&next)), (8, "3"));
     assert_eq!((next.lossy.count, next.lossy.epoch), (1, 8));
     assert_eq!(next.last_serving, [(NodeId(3), DiskId(3))]);
-    // Whoever comes back with what it had is filled.
+    // Each member that comes back with what it had is filled.
     let marks = [1, 2, 3, 4].map(|disk| next.must_fill(DiskId(disk)));
     assert_eq!(marks, [true, true, false, false]);
-    let mut all = facts(&[(1, 2), (3, 2), (4, 1)]);
+    let mut all = observed(&[(1, 2), (3, 2), (4, 1)]);
     all.size = 2;
     let joined = super::next(&next, &all).unwrap();
-    assert_eq!(seats_of(&joined), "3 1s");
+    assert_eq!(members_of(&joined), "3 1s");
     assert!(joined.must_fill(DiskId(1)));
     assert_eq!(joined.lossy, next.lossy);
 }
 
 /// Facts of a chain that has to leave these nodes.
-fn leaving(sessions: &[(u32, u128)], unwanted: &[u32]) -> Facts {
-    Facts {
+fn leaving(sessions: &[(u32, u128)], unwanted: &[u32]) -> ObservedState {
+    ObservedState {
         unwanted: unwanted.iter().map(|node| NodeId(*node)).collect(),
         version: Version::NEWEST,
-        ..facts(sessions)
+        ..observed(sessions)
     }
 }
 
-/// A configuration, the lives that have sessions, who is to leave, and what follows.
+/// A configuration, the incarnations that have sessions, who is to leave, and what follows.
 type Leaving = (
     &'static str,
     &'static [(u32, u128)],
@@ -527,7 +544,7 @@ type Leaving = (
 );
 
 #[test]
-fn who_is_placed_elsewhere_leaves_when_as_many_others_serve() {
+fn a_member_placed_elsewhere_leaves_when_as_many_others_serve() {
     const ALL: [(u32, u128); 4] = [(1, 1), (2, 1), (3, 1), (4, 1)];
     let cases: [Leaving; 10] = [
         // Its replacement joins first.
@@ -552,49 +569,52 @@ fn who_is_placed_elsewhere_leaves_when_as_many_others_serve() {
         // The plan has changed.
         ("1 2 4 3l", &ALL, &[], "1 2 4 3s"),
     ];
-    for (seats, sessions, unwanted, expected) in cases {
-        let next = after(&chain(7, seats), &leaving(sessions, unwanted));
-        assert_eq!(next, expected, "{seats} {sessions:?} {unwanted:?}");
+    for (members, sessions, unwanted, expected) in cases {
+        let next = after(&chain(7, members), &leaving(sessions, unwanted));
+        assert_eq!(next, expected, "{members} {sessions:?} {unwanted:?}");
     }
 }
 
 #[test]
-fn who_leaves_is_gone_for_good_when_it_has_handed_on_in_this_epoch() {
+fn a_decommissioned_member_is_gone_once_its_handoff_is_done_in_this_epoch() {
     let current = chain(7, "1 2 4 3l");
     let all = [(1, 1), (2, 1), (3, 1), (4, 1)];
     let told = |reports: &[Report], sessions: &[(u32, u128)]| {
-        let mut facts = leaving(sessions, &[3]);
+        let mut observed = leaving(sessions, &[3]);
         for report in reports {
-            facts.reports.note(NodeId(3), *report);
+            observed.reports.note(NodeId(3), *report);
         }
-        next(&current, &facts).map(|next| (seats_of(&next), away_of(&next)))
+        next(&current, &observed).map(|next| (members_of(&next), absent_of(&next)))
     };
-    let (old, adopted) = (Report::HandedOn { epoch: 6 }, Report::Adopted { epoch: 7 });
-    let handed_on = Report::HandedOn { epoch: 7 };
+    let (old, adopted) = (
+        Report::HandoffDone { epoch: 6 },
+        Report::Adopted { epoch: 7 },
+    );
+    let handed_off = Report::HandoffDone { epoch: 7 };
     assert_eq!(told(&[old], &all), None);
     assert_eq!(told(&[adopted], &all), None);
     let gone = Some(("1 2 4".to_owned(), String::new()));
-    assert_eq!(told(&[adopted, handed_on], &all), gone);
-    // Somebody it handed on to is gone: what it said is said anew.
+    assert_eq!(told(&[adopted, handed_off], &all), gone);
+    // A member it handed off to is gone: what it said is said anew.
     let without = [(1, 1), (2, 1), (3, 1)];
     let waits = Some(("1 2 3s".to_owned(), "4@8 3@8".to_owned()));
-    assert_eq!(told(&[handed_on], &without), waits);
+    assert_eq!(told(&[handed_off], &without), waits);
     // It died with what it may hold.
     let dead = [(1, 1), (2, 1), (4, 1)];
-    let away = Some(("1 2 4".to_owned(), "3@8".to_owned()));
-    assert_eq!(told(&[handed_on], &dead), away);
+    let absent = Some(("1 2 4".to_owned(), "3@8".to_owned()));
+    assert_eq!(told(&[handed_off], &dead), absent);
 }
 
 #[test]
-fn who_was_away_and_is_placed_elsewhere_returns_to_hand_on() {
+fn an_absent_member_placed_elsewhere_returns_for_its_handoff() {
     let mut current = chain(7, "1 2 4");
     let all = [(1, 1), (2, 1), (3, 2), (4, 1)];
     assert_eq!(
         after(&current, &leaving(&all, &[3])),
         "-",
-        "it never had a seat"
+        "it never was a member"
     );
-    current.away.push(Away {
+    current.absent.push(AbsentMember {
         node: NodeId(3),
         incarnation: Incarnation(1),
         disk: DiskId(3),
@@ -602,8 +622,8 @@ fn who_was_away_and_is_placed_elsewhere_returns_to_hand_on() {
         must_fill: false,
     });
     assert_eq!(after(&current, &leaving(&all, &[3])), "1 2 4 3l");
-    // Whoever is to stay comes first; where one is missing it serves meanwhile.
-    current.seats.pop();
+    // The members that are to stay come first; where one is missing it serves meanwhile.
+    current.members.pop();
     assert_eq!(after(&current, &leaving(&all, &[3])), "1 2 4s");
     assert_eq!(after(&current, &leaving(&all[..3], &[3])), "1 2 3s");
 }
@@ -611,7 +631,7 @@ fn who_was_away_and_is_placed_elsewhere_returns_to_hand_on() {
 #[test]
 fn a_disk_that_an_operator_gives_up_is_not_waited_for() {
     let mut current = chain(7, "1 2");
-    current.away.push(Away {
+    current.absent.push(AbsentMember {
         node: NodeId(3),
         incarnation: Incarnation(1),
         disk: DiskId(3),
@@ -621,20 +641,20 @@ fn a_disk_that_an_operator_gives_up_is_not_waited_for() {
     let dead = |_| false;
     let next = abandon(&current, &[DiskId(3)], dead).unwrap();
     assert_eq!(
-        (next.epoch, &*away_of(&next), &*seats_of(&next)),
+        (next.epoch, &*absent_of(&next), &*members_of(&next)),
         (8, "", "1 2")
     );
     assert_eq!(
         abandon(&current, &[DiskId(1)], dead),
-        Err(NotAbandoned::Lives)
+        Err(AbandonError::Lives)
     );
     assert_eq!(
         abandon(&current, &[DiskId(3)], |_| true),
-        Err(NotAbandoned::Lives)
+        Err(AbandonError::Lives)
     );
     assert_eq!(
         abandon(&current, &[DiskId(4)], dead),
-        Err(NotAbandoned::NotAway)
+        Err(AbandonError::NotAbsent)
     );
 }
 
@@ -647,25 +667,25 @@ fn rm2_a_chain_is_not_left_to_a_member_that_may_be_gone() {
         Version::NEWEST,
     );
     let back = [(1, 1), (2, 2), (3, 2)];
-    let known = Facts {
+    let known = ObservedState {
         unheard: vec![member(1, 1)],
         version: Version::NEWEST,
-        ..facts(&back)
+        ..observed(&back)
     };
     assert_eq!(next(&current, &known), None, "its session may end too");
     // It is there, and has everything.
-    let heard = Facts {
+    let heard = ObservedState {
         unheard: Vec::new(),
         ..known.clone()
     };
-    assert_eq!(seats_of(&next(&current, &heard).unwrap()), "1 2s");
+    assert_eq!(members_of(&next(&current, &heard).unwrap()), "1 2s");
     // It was gone: all are back that served last, and any of them may begin.
-    let ended = Facts {
+    let ended = ObservedState {
         restart: Some(member(3, 2)),
-        ..Facts {
+        ..ObservedState {
             version: Version::NEWEST,
-            ..facts(&[(1, 2), (2, 2), (3, 2)])
+            ..observed(&[(1, 2), (2, 2), (3, 2)])
         }
     };
-    assert_eq!(seats_of(&next(&current, &ended).unwrap()), "3 1s");
+    assert_eq!(members_of(&next(&current, &ended).unwrap()), "3 1s");
 }

@@ -5,14 +5,14 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::{Entry, RequestId};
-use crate::{Change, ElementOp, EntryId, Marks, Stamp};
+use crate::{Change, ElementOp, EntryId, Stamp, TombstonePolicy};
 
 fn entry() -> Entry {
     let id = EntryId::new(3, 41);
     Entry {
         id,
         prev: EntryId::new(2, 40),
-        floor: EntryId::new(2, 30),
+        safe_point: EntryId::new(2, 30),
         stamp: Stamp::strong(id),
         request: Some(RequestId {
             client: 0x0102_u128.into(),
@@ -32,7 +32,7 @@ fn entry() -> Entry {
                         value: Bytes::from_static(b"v"),
                     },
                 ],
-                marks: Marks::Dropped,
+                marks: TombstonePolicy::Dropped,
             },
             Change::Remove {
                 key: Bytes::from_static(b"other"),
@@ -87,7 +87,7 @@ fn its_content_is_its_keys_values_and_names() {
 }
 
 #[test]
-fn what_is_cut_short_or_too_long_is_refused() {
+fn input_cut_short_or_too_long_is_refused() {
     let bytes = encoded(&entry());
     for size in 0..bytes.len() {
         assert!(
@@ -105,7 +105,7 @@ fn entries_of_format_1_have_no_floor_and_no_parts_and_drop_marks() {
         \x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x02\xac\x02\x02ok\
         \x02\x01\x03key\x02\x02\x01g\x03\x01g\x01v\x03\x05other";
     let expected = Entry {
-        floor: EntryId::ZERO,
+        safe_point: EntryId::ZERO,
         request: Some(RequestId {
             client: 0x0102_u128.into(),
             seq: 300,
@@ -117,7 +117,7 @@ fn entries_of_format_1_have_no_floor_and_no_parts_and_drop_marks() {
 }
 
 #[test]
-fn what_settles_an_operation_has_its_stamp() {
+fn a_settling_entry_has_the_operations_stamp() {
     assert!(!entry().is_settlement());
     let stamp = Stamp {
         clock: 1,
@@ -131,15 +131,18 @@ fn what_settles_an_operation_has_its_stamp() {
 
 #[test]
 fn a_floor_is_below_its_entry() {
-    for (floor, is_below) in [
+    for (safe_point, is_below) in [
         ((2, 40), true),
         ((3, 40), true),
         ((3, 41), false),
         ((4, 0), false),
     ] {
-        let floor = EntryId::new(floor.0, floor.1);
-        let bytes = Bytes::from(encoded(&Entry { floor, ..entry() }));
-        assert_eq!(Entry::decode(bytes).is_ok(), is_below, "{floor}");
+        let safe_point = EntryId::new(safe_point.0, safe_point.1);
+        let bytes = Bytes::from(encoded(&Entry {
+            safe_point,
+            ..entry()
+        }));
+        assert_eq!(Entry::decode(bytes).is_ok(), is_below, "{safe_point}");
     }
 }
 

@@ -14,7 +14,7 @@ fn entry(index: u64) -> Entry {
             1 => EntryId::ZERO,
             _ => EntryId::new(1, index - 1),
         },
-        floor: EntryId::ZERO,
+        safe_point: EntryId::ZERO,
         stamp: Stamp::strong(id),
         request: Some(RequestId {
             client: 1_u128.into(),
@@ -27,7 +27,7 @@ fn entry(index: u64) -> Entry {
 }
 
 #[test]
-fn what_is_swept_by_entries_that_are_cut_is_swept_again() {
+fn results_removed_by_cut_entries_are_removed_again() {
     let below = BTreeMap::new();
     let mut log = Log::default();
     for index in 1..=FIRST {
@@ -42,7 +42,7 @@ fn what_is_swept_by_entries_that_are_cut_is_swept_again() {
     }
     let again = entry(FIRST - 9);
     log.cut(again.prev, true);
-    let fresh = compute(&again, &log.newest(&below), &mut Swept::default()).unwrap();
+    let fresh = compute(&again, &log.newest(&below), &mut DedupCursor::default()).unwrap();
     let removed = |mutations: &[Mutation]| mutations.iter().filter(|it| it.value.is_none()).count();
     assert_eq!(removed(&fresh), 1);
     assert_eq!(log.compute(&again, &below, compute).unwrap(), fresh);

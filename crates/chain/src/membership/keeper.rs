@@ -10,25 +10,27 @@
 //! ```
 //!
 //! Invariants:
-//! - Z7 a life is in every write of the session that is acknowledged after it was opened, until it
-//!   is closed: what is acknowledged holds for all lives that are open.
-//! - Z8 with its session all lives of a process are over; a session that was ended is never written
-//!   again, for each name is used for one `Create`.
-//! - Z10 a write and a removal name the version that they follow. Where an answer was lost, or the
-//!   version was another one, it is found before the next: of the writes that name one version one
-//!   takes effect, so none of them does after a later one was acknowledged.
+//! - (ZNODE-7) an incarnation is in every write of the session that is acknowledged after it was
+//!   opened, until it is closed. What is acknowledged holds for all incarnations that are open.
+//! - (ZNODE-8) with its session all incarnations of a process are over. A session that was ended is
+//!   never written again, for each name is used for one `Create`.
+//! - (ZNODE-10) a write and a removal name the version that they follow. Where an answer was lost,
+//!   or the version was another one, it is found before the next. Of the writes that name one
+//!   version one takes effect, so none of them does after a later one was acknowledged.
 //!
 //! A version that is found gives no lease: what it says is said again.
+//!
+//! A process that is to be given members has a session without one, too: it stays.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{LifeRecord, SessionRecord};
+use super::{IncarnationRecord, SessionRecord};
 use crate::config::{ChainId, Incarnation};
 use crate::progress::Progress;
 use crate::replica::{Identity, Report};
 
-/// A ping of one life counts for the others of its process for this part of a session.
+/// A ping of one incarnation counts for the others of its process for this part of a session.
 const SHARED: u32 = 20;
 
 /// What a process asks of the coordinator.
@@ -78,10 +80,10 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change(u64);
 
-/// What a life's ping came to.
+/// What an incarnation's ping came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ping {
-    /// The life is over.
+    /// The incarnation is over.
     Over,
     /// A write that has it was acknowledged; it was sent at this time, in milliseconds.
     At(u64),
@@ -89,7 +91,7 @@ pub enum Ping {
     Due,
 }
 
-/// What is known of a life that this process keeps.
+/// What is known of an incarnation that this process keeps.
 #[derive(Clone, Debug)]
 struct Known {
     /// The change with which it was opened, or that it reported last.
@@ -128,10 +130,10 @@ struct UnderWay {
     sent_ms: u64,
 }
 
-/// The process, its session, and the lives in it.
+/// The process, its session, and the incarnations in it.
 #[derive(Clone, Debug)]
 pub struct Keeper {
-    /// For how long a ping of one life is that of others, in milliseconds.
+    /// For how long a ping of one incarnation is that of others, in milliseconds.
     shared_ms: u64,
     record: SessionRecord,
     known: BTreeMap<Identity, Known>,
@@ -142,6 +144,8 @@ pub struct Keeper {
     acknowledged: Change,
     /// When the last write that was acknowledged was sent.
     pinged_ms: u64,
+    /// Whether it has a session also without an incarnation.
+    stays: bool,
 }
 
 impl Keeper {
@@ -156,7 +160,21 @@ impl Keeper {
             change: Change::default(),
             acknowledged: Change::default(),
             pinged_ms: 0,
+            stays: false,
         }
+    }
+
+    /// From now on the process has a session also without an incarnation, or only with one. The
+    /// change that says so.
+    pub fn stay(&mut self, stays: bool) -> Change {
+        self.stays = stays;
+        self.changes()
+    }
+
+    /// The change that the next write without an incarnation says: a ping of the process alone.
+    /// None is due while an incarnation pings, or where the process does not stay.
+    pub fn ping_alone(&mut self) -> Option<Change> {
+        (self.stays && self.known.is_empty()).then(|| self.changes())
     }
 
     /// What the next write says.
@@ -164,9 +182,10 @@ impl Keeper {
         &self.record
     }
 
-    /// A life begins, on a disk whose znode says this. It has a session with its first ping.
+    /// An incarnation begins, on a disk whose znode says this. It has a session with its first
+    /// ping.
     pub fn open(&mut self, chain: ChainId, identity: Identity, noted: Progress) {
-        self.record.lives.push(LifeRecord {
+        self.record.incarnations.push(IncarnationRecord {
             chain,
             identity,
             reports: Vec::new(),
@@ -180,37 +199,43 @@ impl Keeper {
         self.known.insert(identity, known);
     }
 
-    /// A life answers no request any more: its disk's progress is noted before the life is removed.
-    /// Nothing if it is over.
+    /// An incarnation answers no request any more: its disk's progress is noted before the
+    /// incarnation is removed. Nothing if it is over.
     pub fn close(&mut self, identity: Identity) -> Option<Progress> {
         let known = self.known.get_mut(&identity).filter(|it| !it.is_closing)?;
         known.is_closing = true;
-        let mut lives = self.record.lives.iter();
-        let life = lives.find(|life| life.identity == identity);
-        Some(life.map(LifeRecord::progress).unwrap_or_default())
+        let mut incarnations = self.record.incarnations.iter();
+        let incarnation = incarnations.find(|incarnation| incarnation.identity == identity);
+        Some(
+            incarnation
+                .map(IncarnationRecord::progress)
+                .unwrap_or_default(),
+        )
     }
 
-    /// A life is in no write from now on; with the last one the session ends.
+    /// An incarnation is in no write from now on; with the last one the session ends.
     pub fn leave_out(&mut self, identity: Identity) -> Change {
-        self.record.lives.retain(|life| life.identity != identity);
+        self.record
+            .incarnations
+            .retain(|incarnation| incarnation.identity != identity);
         self.known.remove(&identity);
         self.changes()
     }
 
-    /// Takes what a life reports. The change that is to be written at once; none if the next ping
-    /// may say it, or the life is over.
+    /// Takes what an incarnation reports. The change that is to be written at once; none if the
+    /// next ping may say it, or the incarnation is over.
     pub fn report(&mut self, identity: Identity, report: Report) -> Option<Change> {
         let change = self.changes();
         let known = self.known.get_mut(&identity);
         known.filter(|it| !it.is_closing)?.changed = change;
-        let mut lives = self.record.lives.iter_mut();
-        let life = lives.find(|life| life.identity == identity)?;
-        note(&mut life.reports, report);
+        let mut incarnations = self.record.incarnations.iter_mut();
+        let incarnation = incarnations.find(|incarnation| incarnation.identity == identity)?;
+        note(&mut incarnation.reports, report);
         (!matches!(report, Report::Floor { .. })).then_some(change)
     }
 
-    /// What the ping of a life comes to that asked at `asked_ms`. A write that was sent not long
-    /// before counts, once, if it says all that the life reported.
+    /// What the ping of an incarnation comes to that asked at `asked_ms`. A write that was sent not
+    /// long before counts, once, if it says all that the incarnation reported.
     pub fn ping(&mut self, identity: Identity, asked_ms: u64) -> Ping {
         let known = self.known.get_mut(&identity);
         let Some(known) = known.filter(|it| !it.is_closing) else {
@@ -228,18 +253,18 @@ impl Keeper {
 
     /// Whether what was said with this change is acknowledged, or the session has ended.
     pub fn is_acknowledged(&self, change: Change) -> bool {
-        let has_ended = self.known.is_empty() && self.znode == Znode::None;
+        let has_ended = !self.has_session() && self.znode == Znode::None;
         change <= self.acknowledged || (has_ended && self.under_way.is_none())
     }
 
     /// The next request on the way to an acknowledged write of what is to be said, or to the end of
-    /// the session; none while one is under way. `fresh` names a session that never was.
+    /// the session. There is none while one is under way. `fresh` names a session that never was.
     pub fn next(&mut self, now_ms: u64, fresh: Incarnation) -> Option<Request> {
         if self.under_way.is_some() {
             return None;
         }
         let session = self.record.identity;
-        let is_empty = self.known.is_empty();
+        let is_empty = !self.has_session();
         let (kind, request) = match self.znode {
             Znode::None if is_empty => return None,
             Znode::None => {
@@ -283,7 +308,7 @@ impl Keeper {
             (Kind::Find { is_new: true }, Answer::Found(None)) => Znode::None,
             (Kind::Find { is_new: false }, Answer::Found(None))
             | (Kind::Write(_), Answer::Missing) => {
-                self.record.lives.clear();
+                self.record.incarnations.clear();
                 self.known.clear();
                 Znode::None
             }
@@ -295,10 +320,11 @@ impl Keeper {
     }
 
     /// The disks whose znodes lag behind what was adopted on them. Within an epoch the session says
-    /// how far they came, and the process that ends it or a life in it notes that.
+    /// how far they came, and the process that ends it or an incarnation in it notes that.
     pub fn unnoted(&self) -> Vec<(Identity, Progress)> {
-        let lives = self.record.lives.iter();
-        let reported = lives.map(|life| (life.identity, life.progress()));
+        let incarnations = self.record.incarnations.iter();
+        let reported =
+            incarnations.map(|incarnation| (incarnation.identity, incarnation.progress()));
         let lags = |(identity, progress): &(Identity, Progress)| {
             let known = self.known.get(identity);
             known.is_some_and(|known| known.noted.epoch < progress.epoch)
@@ -306,11 +332,16 @@ impl Keeper {
         reported.filter(lags).collect()
     }
 
-    /// The znode of this life's disk says that.
+    /// The znode of this incarnation's disk says that.
     pub fn on_noted(&mut self, identity: Identity, progress: Progress) {
         if let Some(known) = self.known.get_mut(&identity) {
             known.noted = known.noted.max(progress);
         }
+    }
+
+    /// Whether it is to have a session.
+    fn has_session(&self) -> bool {
+        self.stays || !self.known.is_empty()
     }
 
     fn on_acknowledged(&mut self, it: &UnderWay) {

@@ -1,5 +1,5 @@
 //! SL-6: a member whose thread stands still, as one does that waits for a disk which does not
-//! answer, while the rest of its process lives and keeps its session.
+//! answer. The rest of its process lives and keeps its session.
 
 use crate::guard::{Guard, Guards};
 
@@ -10,12 +10,12 @@ pub enum Stillness {
     Moves,
     /// It made none for S: no ping is sent for it, and it is passed no lease.
     Still,
-    /// Its last lease has ended as well: its life is over.
+    /// Its last lease has ended as well: its incarnation is over.
     Over,
 }
 
 /// What comes of a thread that made no step for `still_ms`, at `now_ms`, where sessions last
-/// `session_ms`, and the last lease that its life was given holds until `leased_ms`.
+/// `session_ms`. The last lease that its incarnation was given holds until `leased_ms`.
 pub fn stillness(
     still_ms: u64,
     session_ms: u64,

@@ -3,8 +3,8 @@
 use super::*;
 use crate::config::{DiskId, Incarnation};
 
-fn session(name: &str, speaks: u32) -> Session {
-    Session {
+fn session(name: &str, speaks: u32) -> ProcessSession {
+    ProcessSession {
         record: SessionRecord {
             identity: Identity {
                 node: NodeId(1),
@@ -13,7 +13,7 @@ fn session(name: &str, speaks: u32) -> Session {
             },
             name: name.to_owned(),
             address: String::new(),
-            lives: Vec::new(),
+            incarnations: Vec::new(),
         },
         speaks: Version(speaks),
         is_silent: false,
@@ -50,9 +50,9 @@ fn z6_an_older_configuration_is_not_taken() {
 }
 
 #[test]
-fn z9_the_version_rises_when_nobody_is_missing_and_all_speak_more() {
+fn z9_the_version_rises_when_no_member_is_missing_and_all_support_more() {
     let names = ["a", "b"];
-    let risen = |sessions: &[Session]| risen(Version(2), names, sessions);
+    let risen = |sessions: &[ProcessSession]| risen(Version(2), names, sessions);
     assert_eq!(risen(&[session("a", 3)]), None, "b is missing");
     assert_eq!(risen(&[session("a", 3), session("b", 2)]), None);
     let both = [session("a", 3), session("b", 3)];
@@ -72,7 +72,7 @@ fn z9_the_name_says_what_is_spoken() {
 }
 
 #[test]
-fn what_is_noted_of_a_disk_only_grows() {
+fn the_record_of_a_disk_only_grows() {
     let progress = |epoch, index| Progress {
         epoch,
         last: EntryId::new(u64::from(index != 0), index),

@@ -1,18 +1,18 @@
 //! Looks at a cluster's znodes again and again, and ends sessions that are over.
 //!
 //! Invariants:
-//! - Z2 the time for which a version was seen counts from after it was read, and anew after each
-//!   time in which nothing was read; the removal names that version.
-//! - Z5 sessions are read after the configurations.
-//! - Z6 what was read of a chain is not older than what is known.
-//! - Z9 a process reads nothing of a cluster whose version it does not speak, and sessions of those
-//!   that do not are none.
+//! - (ZNODE-2) the time for which a version was seen counts from after it was read. It counts anew
+//!   after each time in which nothing was read; the removal names that version.
+//! - (ZNODE-5) sessions are read after the configurations.
+//! - (ZNODE-6) what was read of a chain is not older than what is known.
+//! - (ZNODE-9) a process reads nothing of a cluster whose version it does not speak, and sessions
+//!   of those that do not are none.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Session, SessionRecord, spoken};
+use super::{ProcessSession, SessionRecord, spoken};
 use crate::config::{ChainId, Configuration, DiskId};
 use crate::progress::Progress;
 use crate::version::Version;
@@ -108,7 +108,7 @@ pub struct Reading {
     pub configurations: Vec<(ChainId, Arc<Configuration>)>,
     /// The processes whose sessions are not over and that speak the cluster's version, in the order
     /// in which they began.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<ProcessSession>,
 }
 
 /// What a session's znode showed last.
@@ -135,9 +135,9 @@ pub struct Watch {
     asks: VecDeque<Ask>,
     version: Version,
     configurations: Vec<(ChainId, Arc<Configuration>)>,
-    sessions: Vec<(i64, Session)>,
+    sessions: Vec<(i64, ProcessSession)>,
     /// The session that is being ended, unless it was pinged.
-    ending: Option<(i64, Result<Session, String>)>,
+    ending: Option<(i64, Result<ProcessSession, String>)>,
     damaged: Option<String>,
 }
 
@@ -192,7 +192,7 @@ impl Watch {
             (Ask::Layout, Told::Layout(chains)) => {
                 let chains = chains.into_iter().map(Ask::Configuration);
                 self.asks.extend(chains);
-                // Z5
+                // ZNODE-5
                 self.asks.push_back(Ask::Sessions);
             }
             (Ask::Configuration(chain), Told::Configuration(newest, known)) => {
@@ -219,7 +219,7 @@ impl Watch {
             (Ask::End { .. }, Told::Ended) => self.ending = None,
             (Ask::End { .. }, Told::Outlived) => {
                 if let Some((created, session)) = self.ending.take() {
-                    self.lives(created, session);
+                    self.count_as_live(created, session);
                 }
             }
             _ => return Err(Trouble::Unasked),
@@ -262,27 +262,27 @@ impl Watch {
             };
         }
         let (silence, is_heard) = (now.saturating_sub(shown.since), shown.is_heard);
-        let session = seen.record.map(|record| Session {
+        let session = seen.record.map(|record| ProcessSession {
             record,
             speaks: spoken(&name),
             is_silent: self.session / SILENT <= silence,
             is_heard,
         });
         if silence < self.session {
-            self.lives(seen.created, session);
+            self.count_as_live(seen.created, session);
             return;
         }
         let version = seen.version;
         self.asks.push_front(Ask::End { name, version });
-        // C5: afterwards the progress is unknown.
-        for life in session.iter().flat_map(|it| &it.record.lives) {
-            let (disk, progress) = (life.identity.disk, life.progress());
+        // COORD-5: afterwards the progress is unknown.
+        for incarnation in session.iter().flat_map(|it| &it.record.incarnations) {
+            let (disk, progress) = (incarnation.identity.disk, incarnation.progress());
             self.asks.push_front(Ask::Note { disk, progress });
         }
         self.ending = Some((seen.created, session));
     }
 
-    fn lives(&mut self, created: i64, session: Result<Session, String>) {
+    fn count_as_live(&mut self, created: i64, session: Result<ProcessSession, String>) {
         match session {
             Ok(session) => self.sessions.push((created, session)),
             Err(why) => self.damaged = Some(why),

@@ -1,4 +1,4 @@
-//! The bytes of messages between members (docs/format/peer.md).
+//! The bytes of messages between members (docs/reference/format/peer.md).
 //!
 //! ```text
 //! envelope := version:u8=1  epoch  from  incarnation:u128be  kind:u8  body
@@ -20,9 +20,9 @@ use super::{Envelope, Message, RangeContent, RangeHash, Scope};
 use crate::codec::{DecodeError, Reader, put_bytes, put_varint};
 use crate::config::{Incarnation, NodeId};
 use crate::entry::{Entry, RequestId};
+use crate::epoch_history::EpochHistory;
 use crate::operation::Operation;
 use crate::register::Register;
-use crate::runs::Runs;
 use crate::stamp::EntryId;
 
 const VERSION: u8 = 1;
@@ -106,8 +106,8 @@ impl Message {
             | Message::Overlay { .. }
             | Message::Gather { .. }
             | Message::Gathered { .. } => self.encode_eventual(out),
-            Message::FillAsk { .. }
-            | Message::FillPart { .. }
+            Message::TransferRequest { .. }
+            | Message::TransferChunk { .. }
             | Message::Digest { .. }
             | Message::Compared { .. } => self.encode_state(out),
         }
@@ -125,14 +125,14 @@ impl Message {
     fn encode_strong(&self, out: &mut Vec<u8>) {
         match self {
             Message::Hello {
-                runs,
+                epoch_history,
                 base,
                 commit,
                 last,
                 clock,
             } => {
                 out.push(HELLO);
-                runs.encode(out);
+                epoch_history.encode(out);
                 for id in [base, commit, last] {
                     id.encode(out);
                 }
@@ -171,7 +171,7 @@ impl Message {
     fn decode_strong(kind: u8, reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(match kind {
             HELLO => Message::Hello {
-                runs: Runs::decode(reader)?,
+                epoch_history: EpochHistory::decode(reader)?,
                 base: EntryId::decode(reader)?,
                 commit: EntryId::decode(reader)?,
                 last: EntryId::decode(reader)?,
@@ -299,7 +299,7 @@ impl Message {
 
     fn encode_state(&self, out: &mut Vec<u8>) {
         match self {
-            Message::FillAsk {
+            Message::TransferRequest {
                 above,
                 start,
                 ranges,
@@ -311,7 +311,7 @@ impl Message {
                     out.extend_from_slice(&range.hash.to_be_bytes());
                 });
             }
-            Message::FillPart {
+            Message::TransferChunk {
                 at,
                 start,
                 ranges,
@@ -345,7 +345,7 @@ impl Message {
 
     fn decode_state(kind: u8, reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(match kind {
-            FILL_ASK => Message::FillAsk {
+            FILL_ASK => Message::TransferRequest {
                 above: EntryId::decode(reader)?,
                 start: reader.bytes()?,
                 ranges: read_list(reader, RANGES_MAX, |reader| {
@@ -355,7 +355,7 @@ impl Message {
                     })
                 })?,
             },
-            FILL_PART => Message::FillPart {
+            FILL_PART => Message::TransferChunk {
                 at: EntryId::decode(reader)?,
                 start: reader.bytes()?,
                 end: reader.bytes()?,

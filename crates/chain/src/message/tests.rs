@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Change, Digest, ElementOp, Group, Marks, Member, Stamp};
+use crate::{Change, Digest, Element, ElementOp, ElementSet, Stamp, TombstonePolicy};
 
 fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
@@ -14,19 +14,19 @@ fn id(epoch: u64, index: u64) -> EntryId {
     EntryId::new(epoch, index)
 }
 
-fn runs() -> Runs {
-    let mut runs = Runs::default();
+fn epoch_history() -> EpochHistory {
+    let mut epoch_history = EpochHistory::default();
     for it in [id(1, 4), id(1, 5), id(3, 6)] {
-        runs.push(it);
+        epoch_history.push(it);
     }
-    runs
+    epoch_history
 }
 
 fn entry(index: u64) -> Arc<Entry> {
     Arc::new(Entry {
         id: id(3, index),
         prev: id(3, index - 1),
-        floor: EntryId::ZERO,
+        safe_point: EntryId::ZERO,
         stamp: Stamp::strong(id(3, index)),
         request: None,
         result: Bytes::new(),
@@ -67,12 +67,12 @@ fn register() -> Register {
     Register {
         version: id(2, 3),
         cleared: Stamp::ZERO,
-        groups: vec![Group {
+        groups: vec![ElementSet {
             name: text("g"),
             born: Stamp::strong(id(2, 3)),
             order: 0,
             cleared: Stamp::ZERO,
-            members: vec![Member {
+            members: vec![Element {
                 value: text("v"),
                 live: true,
                 written: Stamp::strong(id(2, 3)),
@@ -84,7 +84,7 @@ fn register() -> Register {
 fn strong() -> Vec<Message> {
     vec![
         Message::Hello {
-            runs: runs(),
+            epoch_history: epoch_history(),
             base: id(1, 3),
             commit: id(1, 5),
             last: id(3, 6),
@@ -149,7 +149,7 @@ fn eventual() -> Vec<Message> {
 
 fn state() -> Vec<Message> {
     vec![
-        Message::FillAsk {
+        Message::TransferRequest {
             above: id(3, 7),
             start: text(""),
             ranges: vec![RangeHash {
@@ -157,7 +157,7 @@ fn state() -> Vec<Message> {
                 hash: 0x0102,
             }],
         },
-        Message::FillPart {
+        Message::TransferChunk {
             at: id(3, 8),
             start: text(""),
             ranges: vec![RangeContent {
@@ -269,7 +269,7 @@ fn each_message_comes_back() {
 }
 
 #[test]
-fn what_is_cut_short_or_too_long_is_refused() {
+fn input_cut_short_or_too_long_is_refused() {
     for envelope in all() {
         let bytes = encoded(&envelope);
         for size in 0..bytes.len() {
@@ -318,19 +318,19 @@ fn a_list_is_no_longer_than_its_limit() {
 
 #[test]
 fn runs_that_do_not_follow_each_other_are_refused() {
-    let hello = |runs: &[u8]| {
+    let hello = |epoch_history: &[u8]| {
         let rest = &[0; 7];
-        let bytes = [HEADER, &[1], runs, rest].concat();
+        let bytes = [HEADER, &[1], epoch_history, rest].concat();
         Envelope::decode(Bytes::from(bytes))
     };
     assert!(hello(&[2, 1, 4, 5, 3, 6, 6]).is_ok());
-    for (runs, why) in [
+    for (epoch_history, why) in [
         (&[2, 1, 4, 5, 3, 7, 7], "a hole"),
         (&[2, 1, 4, 5, 1, 6, 6], "the same epoch"),
         (&[2, 2, 4, 5, 1, 6, 6], "an epoch that falls"),
         (&[2, 1, 4, 5, 3, 6, 5], "an empty run"),
     ] {
-        assert!(hello(runs).is_err(), "{why}");
+        assert!(hello(epoch_history).is_err(), "{why}");
     }
     let many = [&[65][..], &[1; 195]].concat();
     assert!(hello(&many).is_err(), "too many");
@@ -387,7 +387,7 @@ fn entries() -> impl Strategy<Value = Vec<Arc<Entry>>> {
         Arc::new(Entry {
             id,
             prev: EntryId::new(epoch, prev),
-            floor: EntryId::ZERO,
+            safe_point: EntryId::ZERO,
             stamp: Stamp::strong(id),
             request: None,
             result: value.clone(),
@@ -399,7 +399,7 @@ fn entries() -> impl Strategy<Value = Vec<Arc<Entry>>> {
                 Change::Merge {
                     key,
                     ops: vec![ElementOp::ClearAll],
-                    marks: Marks::Kept,
+                    marks: TombstonePolicy::Kept,
                 },
             ],
         })
@@ -442,7 +442,7 @@ fn messages() -> impl Strategy<Value = Message> {
             }
         }),
         (ids(), keys(), parts(), keys()).prop_map(|(at, start, ranges, end)| {
-            Message::FillPart {
+            Message::TransferChunk {
                 at,
                 start,
                 ranges,
@@ -454,10 +454,10 @@ fn messages() -> impl Strategy<Value = Message> {
 
 fn envelopes() -> impl Strategy<Value = Envelope> {
     let header = any::<(u64, u32, u128)>();
-    (header, messages()).prop_map(|((epoch, from, life), message)| Envelope {
+    (header, messages()).prop_map(|((epoch, from, incarnation), message)| Envelope {
         epoch,
         from: NodeId(from),
-        incarnation: Incarnation(life),
+        incarnation: Incarnation(incarnation),
         message,
     })
 }

@@ -11,8 +11,8 @@ fn a_collection_is_created_in_a_mode_of_rest() {
         assert_eq!(parsed.ok(), promised.is_at_rest().then_some(promised));
     }
     assert_eq!(
-        "closing".parse::<Mode>().unwrap_err().to_string(),
-        "'closing' is no mode of a collection: one of strong, mixed and eventual"
+        "draining".parse::<Mode>().unwrap_err().to_string(),
+        "'draining' is no mode of a collection: one of strong, mixed and eventual"
     );
 }
 
@@ -37,44 +37,44 @@ fn bytes_are_frozen() {
     assert_eq!(Mode::ALL.map(Mode::byte), [0, 1, 2, 3, 4]);
     let modes = (0..=u8::MAX).filter_map(Mode::from_byte);
     assert!(modes.eq(Mode::ALL));
-    let standing = Standing {
-        mode: Mode::Closing,
+    let standing = ModeState {
+        mode: Mode::Draining,
         since: EntryId::new(300, 2),
         opened: EntryId::new(1, 4),
         is_abandoned: true,
     };
     let bytes = standing.encode();
     assert_eq!(&bytes[..], b"\x03\xac\x02\x02\x01\x04\x01");
-    assert_eq!(Standing::decode(bytes.clone()), Ok(standing));
+    assert_eq!(ModeState::decode(bytes.clone()), Ok(standing));
     for size in 0..bytes.len() {
-        assert!(Standing::decode(bytes.slice(..size)).is_err(), "{size}");
+        assert!(ModeState::decode(bytes.slice(..size)).is_err(), "{size}");
     }
 }
 
 #[test]
-fn what_opened_a_collection_is_known_until_it_is_strong_again() {
+fn the_opening_entry_is_known_until_the_collection_is_strong_again() {
     let id = |index| EntryId::new(1, index);
-    let turn = |standing: Standing, mode, index| standing.turned(mode, false, id(index));
-    let mixed = turn(Standing::default(), Mode::Mixed, 5).unwrap();
+    let turn = |standing: ModeState, mode, index| standing.turned(mode, false, id(index));
+    let mixed = turn(ModeState::default(), Mode::Mixed, 5).unwrap();
     assert_eq!((mixed.since, mixed.opened), (id(5), id(5)));
-    let closing = turn(mixed, Mode::Closing, 7).unwrap();
-    assert_eq!((closing.since, closing.opened), (id(7), id(5)));
-    assert_eq!(turn(closing, Mode::Eventual, 8).unwrap().opened, id(5));
-    let drained = turn(closing, Mode::Drained, 8).unwrap();
+    let draining = turn(mixed, Mode::Draining, 7).unwrap();
+    assert_eq!((draining.since, draining.opened), (id(7), id(5)));
+    assert_eq!(turn(draining, Mode::Eventual, 8).unwrap().opened, id(5));
+    let drained = turn(draining, Mode::Drained, 8).unwrap();
     assert_eq!(turn(drained, Mode::Strong, 9), None);
     let again = turn(drained, Mode::Mixed, 9).unwrap();
-    assert_eq!(turn(Standing::default(), Mode::Mixed, 9), Some(again));
-    let settles = |standing: Standing| [4, 5, 8, 9].map(|accept| standing.settles(id(accept)));
+    assert_eq!(turn(ModeState::default(), Mode::Mixed, 9), Some(again));
+    let settles = |standing: ModeState| [4, 5, 8, 9].map(|accept| standing.settles(id(accept)));
     assert_eq!(settles(mixed), [false, true, true, true]);
-    assert_eq!(settles(closing), [false, true, true, true]);
+    assert_eq!(settles(draining), [false, true, true, true]);
     assert_eq!(settles(drained), [false; 4]);
-    assert_eq!(settles(Standing::default()), [false; 4]);
+    assert_eq!(settles(ModeState::default()), [false; 4]);
     assert_eq!(settles(again), [false, false, false, true]);
 }
 
 #[test]
-fn it_waits_for_who_may_have_taken_operations() {
-    let away = |node, left| Away {
+fn it_waits_for_members_that_may_have_taken_operations() {
+    let absent = |node, left| AbsentMember {
         node: NodeId(node),
         incarnation: Incarnation(1),
         disk: DiskId(u128::from(node)),
@@ -84,25 +84,25 @@ fn it_waits_for_who_may_have_taken_operations() {
     let configuration = Configuration {
         epoch: 9,
         wiring: Wiring::Star,
-        seats: Vec::new(),
+        members: Vec::new(),
         last_serving: Vec::new(),
-        away: vec![away(1, 4), away(2, 5), away(3, 6)],
-        floor: EntryId::ZERO,
-        lossy: crate::config::Lossy::default(),
+        absent: vec![absent(1, 4), absent(2, 5), absent(3, 6)],
+        safe_point: EntryId::ZERO,
+        lossy: crate::config::UncleanRecovery::default(),
         version: crate::version::Version::NEWEST,
     };
-    let mut closing = Standing {
-        mode: Mode::Closing,
+    let mut draining = ModeState {
+        mode: Mode::Draining,
         since: EntryId::new(8, 20),
         opened: EntryId::new(5, 10),
         is_abandoned: false,
     };
-    // Without a seat in the epoch that opened it, nobody has it open.
-    let nodes = |standing: &Standing| -> Vec<u32> {
+    // Without a membership in the epoch that opened it, no member has it open.
+    let nodes = |standing: &ModeState| -> Vec<u32> {
         let awaited = standing.awaits(&configuration);
-        awaited.map(|away| away.node.0).collect()
+        awaited.map(|absent| absent.node.0).collect()
     };
-    assert_eq!(nodes(&closing), [3]);
-    closing.is_abandoned = true;
-    assert_eq!(nodes(&closing), []);
+    assert_eq!(nodes(&draining), [3]);
+    draining.is_abandoned = true;
+    assert_eq!(nodes(&draining), []);
 }

@@ -17,7 +17,7 @@ fn outcomes_come_back() {
 }
 
 #[test]
-fn what_is_no_outcome_is_refused() {
+fn a_malformed_outcome_is_refused() {
     for bytes in [&b""[..], b"\x00", b"\x01x", b"\x02x", b"\x04x", b"\x05"] {
         let decoded = Outcome::decode(Bytes::from_static(bytes));
         assert!(decoded.is_err(), "{bytes:?}");

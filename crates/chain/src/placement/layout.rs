@@ -1,57 +1,59 @@
-//! The nodes of a cluster and the places of its chains, as they are wished now: what an operator's
-//! order makes of them, and the next step towards where all are to be in the end.
+//! The nodes of a cluster and the places of its chains, as they are wished now. It has what an
+//! operator's order makes of them, and the next step towards the final places.
 //!
 //! A layout says where members are to be; `crate::controller` gets them there. It changes by one
-//! member at a time, and by the next one when all chains have followed: so a node is filled with
+//! member at a time, and by the next one when all chains have followed. So a node is filled with
 //! one chain at a time, and a chain has one member more than it should, never fewer.
 //!
 //! Invariants:
-//! - LY1 a chain loses no copy: as many nodes stay as a chain has members, or it is refused.
-//! - LY2 a step changes one place of one chain, and only when every chain is at rest.
-//! - LY3 the system chain has all nodes but those that leave and hold nothing else.
-//! - LY4 where all is as it is to be there is no step (PL5).
+//! - LAYOUT-1 a chain loses no copy: as many nodes stay as a chain has members, or it is refused.
+//! - LAYOUT-2 a step changes one place of one chain, and only when every chain is at rest.
+//! - LAYOUT-3 the system chain has five nodes that stay, or all where there are fewer, in as many
+//!   zones as possible. A node that leaves gives it up last.
+//! - LAYOUT-4 where all is as it is to be there is no step (PLACE-5).
 //!
 //! Deliberately absent: how a layout is kept, and who may change it at the same time.
 
+mod limits;
+mod system;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Places, Site, Wish, place};
+use self::limits::OLD_NODES_MAX;
+pub use self::limits::{CHAINS_MAX, ClusterLimits, NODES_MAX, SYSTEM_NODES_MAX};
+use self::system::place_system;
+use super::{Placement, PlacementNode, PlacementPolicy, place};
 use crate::config::{ChainId, Configuration, Role};
 use crate::controller::is_of;
 use crate::replica::Identity;
 
-/// Nodes that a cluster can have: the system chain is on all.
-pub const NODES_MAX: usize = 7;
-/// Chains that a cluster can have beside the system chain.
-pub const CHAINS_MAX: u32 = 256;
-
 /// The places of one chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
+pub struct ChainPlacement {
     /// The names of its nodes, head first as it began.
     pub nodes: Vec<String>,
     /// Whether they were chosen by hand: they stay, but for nodes that leave.
-    pub is_kept: bool,
+    pub is_pinned: bool,
 }
 
 /// Nodes and places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The nodes.
-    pub sites: Vec<Site>,
+    pub sites: Vec<PlacementNode>,
     /// The places of each chain, that of the system among them.
-    pub chains: BTreeMap<ChainId, Spread>,
+    pub chains: BTreeMap<ChainId, ChainPlacement>,
 }
 
 /// What can be ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum PlacementCommand {
     /// A node comes, in this zone; one that leaves stays.
     Add(String, String),
     /// A node gives up all that it has.
-    Drain(String),
-    /// A node gives up all that it has, to another one, which may be new: then it is in this zone,
-    /// or in the first one's.
+    Decommission(String),
+    /// A node gives up all that it has, to another one, which may be new. That one is then in this
+    /// zone, or in the first one's.
     Replace(String, String, Option<String>),
     /// A member of a chain moves from a node to another.
     Move(ChainId, String, String),
@@ -65,7 +67,7 @@ pub enum Order {
 
 /// Why an order is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotDone {
+pub enum PlacementError {
     /// There is no such node.
     #[error("{0} is no node of the cluster")]
     NoNode(String),
@@ -76,7 +78,7 @@ pub enum NotDone {
     #[error("{0} is leaving the cluster")]
     Leaves(String),
     /// There is no such chain, or it is the system chain.
-    #[error("{0} is no chain whose members can be moved: the system chain is on every node")]
+    #[error("{0} is no chain whose members can be moved by hand")]
     NoChain(ChainId),
     /// The node has no member of the chain.
     #[error("{0} has no member of {1}")]
@@ -102,24 +104,31 @@ pub enum NotDone {
     #[error("{0} still has members")]
     NotEmpty(String),
     /// There are as many as there can be.
-    #[error("a cluster has at most {NODES_MAX} nodes and {CHAINS_MAX} chains")]
-    TooMany,
+    #[error(
+        "a cluster of version {} has at most {} nodes and {} chains: make another cluster for more",
+        .0.version, .0.nodes, .0.chains
+    )]
+    TooMany(ClusterLimits),
     /// The system chain has all domains.
     #[error("the cluster was made with one chain that has all domains: it takes no others")]
     OneChain,
 }
 
 impl Layout {
-    /// That of a cluster that begins: with `chains` beside the system chain.
-    pub fn founded(sites: Vec<Site>, chains: u32, wish: &Wish) -> Layout {
+    /// That of a cluster that begins: with `chains` beside the system chain. Up to seven nodes all
+    /// begin with the system chain, in any version; steps take it off some.
+    pub fn founded(sites: Vec<PlacementNode>, chains: u32, policy: &PlacementPolicy) -> Layout {
         let data: Vec<ChainId> = (1..=chains).map(ChainId).collect();
-        let none = (&Places::new(), &BTreeSet::new());
-        let mut places = place(&sites, &data, wish, none);
-        let all = sites.iter().map(|site| site.name.clone()).collect();
-        places.insert(ChainId::SYSTEM, all);
-        let spread = |nodes| Spread {
+        let none = (&Placement::new(), &BTreeSet::new());
+        let mut places = place(&sites, &data, policy, none);
+        let system = match sites.len() <= OLD_NODES_MAX {
+            true => sites.iter().map(|site| site.name.clone()).collect(),
+            false => place_system(&sites, &[], SYSTEM_NODES_MAX),
+        };
+        places.insert(ChainId::SYSTEM, system);
+        let spread = |nodes| ChainPlacement {
             nodes,
-            is_kept: false,
+            is_pinned: false,
         };
         let chains = places.into_iter();
         Layout {
@@ -135,89 +144,108 @@ impl Layout {
     }
 
     /// A node.
-    pub fn site(&self, name: &str) -> Option<&Site> {
+    pub fn site(&self, name: &str) -> Option<&PlacementNode> {
         self.sites.iter().find(|site| site.name == name)
     }
 
     /// The chains that a node is to have members of.
     pub fn chains_at(&self, name: &str) -> impl Iterator<Item = ChainId> {
         let chains = self.chains.iter();
-        let is_there = move |(_, spread): &(_, &Spread)| spread.nodes.iter().any(|it| it == name);
+        let is_there =
+            move |(_, spread): &(_, &ChainPlacement)| spread.nodes.iter().any(|it| it == name);
         chains.filter(is_there).map(|(chain, _)| *chain)
     }
 
-    /// What an order makes of it.
+    /// What an order makes of it, in a cluster of this size at most.
     ///
     /// # Errors
-    /// [`NotDone`].
-    pub fn ordered(&self, order: &Order, wish: &Wish) -> Result<Layout, NotDone> {
+    /// [`PlacementError`].
+    pub fn ordered(
+        &self,
+        order: &PlacementCommand,
+        policy: &PlacementPolicy,
+        limits: &ClusterLimits,
+    ) -> Result<Layout, PlacementError> {
         let mut next = self.clone();
         match order {
-            Order::Add(name, zone) => next.add(name, zone)?,
-            Order::Drain(name) => next.leave(name, None)?,
-            Order::Replace(old, new, zone) => next.replace(old, new, zone.as_deref())?,
-            Order::Move(chain, from, to) => next.relocate(*chain, from, to, wish)?,
-            Order::Rest(name, is_resting) => next.rest(name, *is_resting)?,
-            Order::AddChains(count) => next.add_chains(*count, wish)?,
-            Order::Forget(name) => next.forget(name)?,
+            PlacementCommand::Add(name, zone) => next.add(name, zone, limits)?,
+            PlacementCommand::Decommission(name) => next.leave(name, None)?,
+            PlacementCommand::Replace(old, new, zone) => {
+                next.replace(old, (new, zone.as_deref()), limits)?;
+            }
+            PlacementCommand::Move(chain, from, to) => next.relocate(*chain, from, to, policy)?,
+            PlacementCommand::Rest(name, is_resting) => next.rest(name, *is_resting)?,
+            PlacementCommand::AddChains(count) => next.add_chains(*count, policy, limits)?,
+            PlacementCommand::Forget(name) => next.forget(name)?,
         }
-        next.check(self, order, wish)?;
+        next.check(self, order, policy)?;
         Ok(next)
     }
 
-    /// LY1, and PL2 where members go to a node of somebody's choice.
-    fn check(&self, before: &Layout, order: &Order, wish: &Wish) -> Result<(), NotDone> {
+    /// LAYOUT-1, and PLACE-2 where members go to a chosen node.
+    fn check(
+        &self,
+        before: &Layout,
+        order: &PlacementCommand,
+        policy: &PlacementPolicy,
+    ) -> Result<(), PlacementError> {
         let (stayed, left) = (before.staying().count(), self.staying().count());
-        let copies = wish.copies.min(stayed);
+        let copies = policy.replication_factor.min(stayed);
         if left < copies || left == 0 {
-            return Err(NotDone::TooFew { left, copies });
+            return Err(PlacementError::TooFew { left, copies });
         }
-        if let Order::Replace(..) = order {
-            let goal = self.goal(wish);
+        if let PlacementCommand::Replace(..) = order {
+            let goal = self.goal(policy);
             let loses = |(chain, names): &(&ChainId, &Vec<String>)| {
-                !before.keeps_zones(before.nodes(**chain), names, wish)
+                !before.keeps_zones(before.nodes(**chain), names, policy)
             };
             if let Some((chain, _)) = goal.iter().find(loses) {
-                return Err(NotDone::Zones(*chain));
+                return Err(PlacementError::Zones(*chain));
             }
         }
         Ok(())
     }
 
-    fn staying(&self) -> impl Iterator<Item = &Site> {
+    fn staying(&self) -> impl Iterator<Item = &PlacementNode> {
         self.sites.iter().filter(|site| !site.is_leaving)
     }
 
-    fn site_mut(&mut self, name: &str) -> Result<&mut Site, NotDone> {
+    fn site_mut(&mut self, name: &str) -> Result<&mut PlacementNode, PlacementError> {
         let site = self.sites.iter_mut().find(|site| site.name == name);
-        site.ok_or_else(|| NotDone::NoNode(name.to_owned()))
+        site.ok_or_else(|| PlacementError::NoNode(name.to_owned()))
     }
 
-    fn add(&mut self, name: &str, zone: &str) -> Result<(), NotDone> {
+    fn add(
+        &mut self,
+        name: &str,
+        zone: &str,
+        limits: &ClusterLimits,
+    ) -> Result<(), PlacementError> {
         if let Ok(site) = self.site_mut(name) {
             if !site.is_leaving {
-                return Err(NotDone::IsThere(name.to_owned()));
+                return Err(PlacementError::IsThere(name.to_owned()));
             }
             (site.is_leaving, site.successor) = (false, None);
-        } else if NODES_MAX <= self.sites.len() {
-            return Err(NotDone::TooMany);
+        } else if limits.nodes <= self.sites.len() {
+            return Err(PlacementError::TooMany(*limits));
         } else {
-            self.sites.push(Site {
-                name: name.to_owned(),
-                zone: zone.to_owned(),
-                is_leaving: false,
-                is_resting: false,
-                successor: None,
-            });
+            self.enter(name, zone);
         }
-        let system = self.chains.entry(ChainId::SYSTEM).or_default();
-        if !system.nodes.iter().any(|it| it == name) {
-            system.nodes.push(name.to_owned());
-        }
+        self.enter_system(name, limits);
         Ok(())
     }
 
-    fn leave(&mut self, name: &str, successor: Option<&str>) -> Result<(), NotDone> {
+    fn enter(&mut self, name: &str, zone: &str) {
+        self.sites.push(PlacementNode {
+            name: name.to_owned(),
+            zone: zone.to_owned(),
+            is_leaving: false,
+            is_resting: false,
+            successor: None,
+        });
+    }
+
+    fn leave(&mut self, name: &str, successor: Option<&str>) -> Result<(), PlacementError> {
         let site = self.site_mut(name)?;
         (site.is_leaving, site.is_resting) = (true, false);
         if let Some(successor) = successor {
@@ -226,37 +254,38 @@ impl Layout {
         Ok(())
     }
 
-    fn rest(&mut self, name: &str, is_resting: bool) -> Result<(), NotDone> {
+    fn rest(&mut self, name: &str, is_resting: bool) -> Result<(), PlacementError> {
         let site = self.site_mut(name)?;
         if site.is_leaving {
-            return Err(NotDone::Leaves(name.to_owned()));
+            return Err(PlacementError::Leaves(name.to_owned()));
         }
         site.is_resting = is_resting;
         Ok(())
     }
 
-    fn replace(&mut self, old: &str, new: &str, zone: Option<&str>) -> Result<(), NotDone> {
+    fn replace(
+        &mut self,
+        old: &str,
+        (new, zone): (&str, Option<&str>),
+        limits: &ClusterLimits,
+    ) -> Result<(), PlacementError> {
         let own = self.site_mut(old)?.zone.clone();
-        match self.site(new) {
+        let is_new = match self.site(new) {
             Some(site) if site.is_leaving || new == old => {
-                return Err(NotDone::Leaves(new.to_owned()));
+                return Err(PlacementError::Leaves(new.to_owned()));
             }
-            Some(_) => {}
             // The one that leaves makes room, in the end.
-            None if NODES_MAX < self.sites.len() => return Err(NotDone::TooMany),
-            None => {
-                self.sites.push(Site {
-                    name: new.to_owned(),
-                    zone: zone.unwrap_or(&own).to_owned(),
-                    is_leaving: false,
-                    is_resting: false,
-                    successor: None,
-                });
-                let system = self.chains.entry(ChainId::SYSTEM).or_default();
-                system.nodes.push(new.to_owned());
+            None if limits.nodes < self.sites.len() => {
+                return Err(PlacementError::TooMany(*limits));
             }
+            known => known.is_none(),
+        };
+        self.leave(old, Some(new))?;
+        if is_new {
+            self.enter(new, zone.unwrap_or(&own));
+            self.enter_system(new, limits);
         }
-        self.leave(old, Some(new))
+        Ok(())
     }
 
     fn relocate(
@@ -264,74 +293,85 @@ impl Layout {
         chain: ChainId,
         from: &str,
         to: &str,
-        wish: &Wish,
-    ) -> Result<(), NotDone> {
+        policy: &PlacementPolicy,
+    ) -> Result<(), PlacementError> {
         if chain == ChainId::SYSTEM || !self.chains.contains_key(&chain) {
-            return Err(NotDone::NoChain(chain));
+            return Err(PlacementError::NoChain(chain));
         }
         self.site_mut(from)?;
         if self.site_mut(to)?.is_leaving {
-            return Err(NotDone::Leaves(to.to_owned()));
+            return Err(PlacementError::Leaves(to.to_owned()));
         }
         let before = self.nodes(chain).to_vec();
         if before.iter().any(|name| name == to) {
-            return Err(NotDone::IsAt(to.to_owned(), chain));
+            return Err(PlacementError::IsAt(to.to_owned(), chain));
         }
         let Some(at) = before.iter().position(|name| name == from) else {
-            return Err(NotDone::NotAt(from.to_owned(), chain));
+            return Err(PlacementError::NotAt(from.to_owned(), chain));
         };
         let mut after = before.clone();
         to.clone_into(&mut after[at]);
-        if !self.keeps_zones(&before, &after, wish) {
-            return Err(NotDone::Zones(chain));
+        if !self.keeps_zones(&before, &after, policy) {
+            return Err(PlacementError::Zones(chain));
         }
-        let spread = Spread {
+        let spread = ChainPlacement {
             nodes: after,
-            is_kept: true,
+            is_pinned: true,
         };
         self.chains.insert(chain, spread);
         Ok(())
     }
 
     /// Whether `after` is in as many zones as `before`, and in those that are wished as well.
-    fn keeps_zones(&self, before: &[String], after: &[String], wish: &Wish) -> bool {
+    fn keeps_zones(&self, before: &[String], after: &[String], policy: &PlacementPolicy) -> bool {
         let zone = |name: &String| self.site(name).map(|site| &*site.zone);
         let zones =
             |names: &[String]| -> BTreeSet<&str> { names.iter().filter_map(zone).collect() };
         let (was, is) = (zones(before), zones(after));
-        let wished = [&wish.head_zone, &wish.tail_zone];
+        let wished = [&policy.head_zone, &policy.tail_zone];
         let mut wished = wished.into_iter().flatten();
         was.len() <= is.len() && wished.all(|zone| !was.contains(&**zone) || is.contains(&**zone))
     }
 
     /// The new ones are put where they fit; others stay.
-    fn add_chains(&mut self, count: u32, wish: &Wish) -> Result<(), NotDone> {
+    fn add_chains(
+        &mut self,
+        count: u32,
+        policy: &PlacementPolicy,
+        limits: &ClusterLimits,
+    ) -> Result<(), PlacementError> {
         let last = self.chains.keys().last().map_or(0, |chain| chain.0);
         if last == 0 {
-            return Err(NotDone::OneChain);
+            return Err(PlacementError::OneChain);
         }
-        let Some(end) = last.checked_add(count).filter(|end| *end <= CHAINS_MAX) else {
-            return Err(NotDone::TooMany);
+        let Some(end) = last.checked_add(count).filter(|end| *end <= limits.chains) else {
+            return Err(PlacementError::TooMany(*limits));
         };
         let before = self.data();
         let kept = before.keys().copied().collect();
         let chains: Vec<ChainId> = (1..=end).map(ChainId).collect();
-        let goal = place(&self.sites, &chains, wish, (&before, &kept));
+        let goal = place(&self.sites, &chains, policy, (&before, &kept));
         for (chain, nodes) in goal {
             if !before.contains_key(&chain) {
                 let is_kept = false;
-                self.chains.insert(chain, Spread { nodes, is_kept });
+                self.chains.insert(
+                    chain,
+                    ChainPlacement {
+                        nodes,
+                        is_pinned: is_kept,
+                    },
+                );
             }
         }
         Ok(())
     }
 
-    fn forget(&mut self, name: &str) -> Result<(), NotDone> {
+    fn forget(&mut self, name: &str) -> Result<(), PlacementError> {
         let Some(site) = self.site(name) else {
             return Ok(());
         };
         if !site.is_leaving || self.chains_at(name).next().is_some() {
-            return Err(NotDone::NotEmpty(name.to_owned()));
+            return Err(PlacementError::NotEmpty(name.to_owned()));
         }
         self.sites.retain(|site| site.name != name);
         for site in &mut self.sites {
@@ -341,33 +381,33 @@ impl Layout {
     }
 
     /// The places of the chains of data.
-    fn data(&self) -> Places {
+    fn data(&self) -> Placement {
         let data = self.chains.iter().filter(|(it, _)| **it != ChainId::SYSTEM);
         data.map(|(chain, spread)| (*chain, spread.nodes.clone()))
             .collect()
     }
 
     /// Where the members of chains of data are to be in the end.
-    pub fn goal(&self, wish: &Wish) -> Places {
+    pub fn goal(&self, policy: &PlacementPolicy) -> Placement {
         let current = self.data();
         let chains: Vec<ChainId> = current.keys().copied().collect();
-        let kept = self.chains.iter().filter(|(_, spread)| spread.is_kept);
+        let kept = self.chains.iter().filter(|(_, spread)| spread.is_pinned);
         let kept = kept.map(|(chain, _)| *chain).collect();
-        place(&self.sites, &chains, wish, (&current, &kept))
+        place(&self.sites, &chains, policy, (&current, &kept))
     }
 
     /// The next step, if all chains are at rest and there is one: first off the nodes that leave.
     /// The nodes `present` run; those that `hold` something have members of chains of data.
     pub fn step(
         &self,
-        wish: &Wish,
+        (policy, limits): (&PlacementPolicy, &ClusterLimits),
         is_at_rest: impl Fn(ChainId) -> bool,
         (present, hold): (&BTreeSet<String>, &BTreeSet<String>),
     ) -> Option<Layout> {
         if !self.chains.keys().all(|chain| is_at_rest(*chain)) {
             return None;
         }
-        let goal = self.goal(wish);
+        let goal = self.goal(policy);
         let mut steps: Vec<_> = goal
             .iter()
             .filter_map(|(chain, to)| self.swap(*chain, to))
@@ -389,11 +429,7 @@ impl Layout {
             }
             return Some(next);
         }
-        let is_empty = |site: &Site| site.is_leaving && !hold.contains(&site.name);
-        let done = self.sites.iter().filter(|site| is_empty(site));
-        let done: BTreeSet<&String> = done.map(|site| &site.name).collect();
-        let system = next.chains.get_mut(&ChainId::SYSTEM)?;
-        system.nodes.retain(|name| !done.contains(name));
+        next.step_system(limits, (present, hold));
         (next != *self).then_some(next)
     }
 
@@ -418,8 +454,8 @@ impl Layout {
     }
 }
 
-/// Whether a chain has followed its places: every seat serves, at a node that is to have it, and
-/// every such node that runs has one.
+/// Whether a chain has followed its places. Every membership serves, at a node that is to have it,
+/// and every such node that runs has one.
 pub fn is_at_rest(
     configuration: Option<&Configuration>,
     places: &[String],
@@ -428,19 +464,19 @@ pub fn is_at_rest(
     let Some(newest) = configuration else {
         return false;
     };
-    let place_of = |life: &Identity| {
-        let mut seats = newest.seats.iter();
-        seats.find(|seat| is_of(seat, life) && seat.role == Role::Serving)
+    let place_of = |incarnation: &Identity| {
+        let mut members = newest.members.iter();
+        members.find(|member| is_of(member, incarnation) && member.role == Role::Serving)
     };
-    let is_right = |(name, life): &&(String, Option<Identity>)| {
-        let seat = life.as_ref().and_then(place_of);
-        seat.is_some() && places.contains(name)
+    let is_right = |(name, incarnation): &&(String, Option<Identity>)| {
+        let member = incarnation.as_ref().and_then(place_of);
+        member.is_some() && places.contains(name)
     };
-    let seated = present.iter().filter(is_right);
-    let seated: BTreeSet<&String> = seated.map(|(name, _)| name).collect();
+    let members = present.iter().filter(is_right);
+    let members: BTreeSet<&String> = members.map(|(name, _)| name).collect();
     let here = present.iter().map(|(name, _)| name);
     let mut wanted = here.filter(|name| places.contains(name));
-    seated.len() == newest.seats.len() && wanted.all(|name| seated.contains(name))
+    members.len() == newest.members.len() && wanted.all(|name| members.contains(name))
 }
 
 #[cfg(test)]

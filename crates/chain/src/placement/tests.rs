@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::{Places, Site, Wish};
+use super::{Placement, PlacementNode, PlacementPolicy};
 use crate::config::ChainId;
 
-fn sites(zones: &[usize]) -> Vec<Site> {
-    let site = |(number, zone): (usize, &usize)| Site {
+fn sites(zones: &[usize]) -> Vec<PlacementNode> {
+    let site = |(number, zone): (usize, &usize)| PlacementNode {
         name: format!("n{}", number + 1),
         zone: format!("z{zone}"),
         is_leaving: false,
@@ -22,40 +22,45 @@ fn chains(count: u32) -> Vec<ChainId> {
     (1..=count).map(ChainId).collect()
 }
 
-fn wish(copies: usize) -> Wish {
-    Wish {
-        copies,
+fn policy(copies: usize) -> PlacementPolicy {
+    PlacementPolicy {
+        replication_factor: copies,
         head_zone: None,
         tail_zone: None,
     }
 }
 
 /// Nothing is kept.
-fn place(sites: &[Site], chains: &[ChainId], wish: &Wish, current: &Places) -> Places {
-    super::place(sites, chains, wish, (current, &BTreeSet::new()))
+fn place(
+    sites: &[PlacementNode],
+    chains: &[ChainId],
+    policy: &PlacementPolicy,
+    current: &Placement,
+) -> Placement {
+    super::place(sites, chains, policy, (current, &BTreeSet::new()))
 }
 
-fn load(places: &Places, name: &str) -> usize {
+fn load(places: &Placement, name: &str) -> usize {
     let members = places.values().flatten();
     members.filter(|member| *member == name).count()
 }
 
-fn loads(places: &Places, sites: &[Site]) -> Vec<usize> {
+fn loads(places: &Placement, sites: &[PlacementNode]) -> Vec<usize> {
     sites.iter().map(|site| load(places, &site.name)).collect()
 }
 
-fn zone<'a>(sites: &'a [Site], name: &str) -> &'a str {
+fn zone<'a>(sites: &'a [PlacementNode], name: &str) -> &'a str {
     let site = sites.iter().find(|site| site.name == name).unwrap();
     &site.zone
 }
 
-fn zones<'a>(sites: &'a [Site], names: &[String]) -> BTreeSet<&'a str> {
+fn zones<'a>(sites: &'a [PlacementNode], names: &[String]) -> BTreeSet<&'a str> {
     names.iter().map(|name| zone(sites, name)).collect()
 }
 
-/// PL1 and PL2, of all chains.
-fn check(places: &Places, sites: &[Site], copies: usize) {
-    let staying: Vec<&Site> = sites.iter().filter(|site| !site.is_leaving).collect();
+/// PLACE-1 and PLACE-2, of all chains.
+fn check(places: &Placement, sites: &[PlacementNode], copies: usize) {
+    let staying: Vec<&PlacementNode> = sites.iter().filter(|site| !site.is_leaving).collect();
     let in_all: BTreeSet<&str> = staying.iter().map(|site| &*site.zone).collect();
     for (chain, names) in places {
         let distinct: BTreeSet<&String> = names.iter().collect();
@@ -69,7 +74,7 @@ fn check(places: &Places, sites: &[Site], copies: usize) {
 }
 
 /// Members that are elsewhere than before.
-fn moved(before: &Places, after: &Places) -> usize {
+fn moved(before: &Placement, after: &Placement) -> usize {
     let came = after.iter().map(|(chain, names)| {
         let was = |name: &&String| before[chain].contains(name);
         names.iter().filter(|name| !was(name)).count()
@@ -84,7 +89,7 @@ fn a_lost_node_is_shared_by_all_others() {
         // Enough chains that each node could meet each other twice.
         let count = u32::try_from(nodes * (nodes - 1)).unwrap();
         let sites = sites(&vec![0; nodes]);
-        let places = place(&sites, &chains(count), &wish(3), &Places::new());
+        let places = place(&sites, &chains(count), &policy(3), &Placement::new());
         for lost in &sites {
             let shares = sites
                 .iter()
@@ -108,8 +113,8 @@ fn a_lost_node_is_shared_by_all_others() {
 fn a_new_node_takes_its_share_and_nothing_else_moves() {
     for (nodes, count) in (3..9).flat_map(|nodes| (1..30).map(move |count| (nodes, count))) {
         let all = sites(&vec![0; nodes + 1]);
-        let before = place(&all[..nodes], &chains(count), &wish(3), &Places::new());
-        let after = place(&all, &chains(count), &wish(3), &before);
+        let before = place(&all[..nodes], &chains(count), &policy(3), &Placement::new());
+        let after = place(&all, &chains(count), &policy(3), &before);
         check(&after, &all, 3);
         let moved = moved(&before, &after);
         assert_eq!(
@@ -133,31 +138,31 @@ proptest! {
         copies in 1..5_usize,
     ) {
         let sites = sites(&zones);
-        let places = place(&sites, &chains(count), &wish(copies), &Places::new());
+        let places = place(&sites, &chains(count), &policy(copies), &Placement::new());
         check(&places, &sites, copies);
-        let again = place(&sites, &chains(count), &wish(copies), &places);
+        let again = place(&sites, &chains(count), &policy(copies), &places);
         prop_assert_eq!(again, places, "PL5");
     }
 
     #[test]
     fn all_hold_as_much(nodes in 1..12_usize, count in 1..40_u32, copies in 1..5_usize) {
         let sites = sites(&vec![0; nodes]);
-        let places = place(&sites, &chains(count), &wish(copies), &Places::new());
+        let places = place(&sites, &chains(count), &policy(copies), &Placement::new());
         let loads = loads(&places, &sites);
         prop_assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 1, "{loads:?}");
     }
 
     #[test]
-    fn who_leaves_gives_up_what_it_has_and_nothing_else_moves(
+    fn a_leaving_node_gives_up_its_chains_and_no_other_moves(
         nodes in 4..9_usize,
         count in 1..30_u32,
         leaving in 0..4_usize,
     ) {
         let mut sites = sites(&vec![0; nodes]);
-        let before = place(&sites, &chains(count), &wish(3), &Places::new());
+        let before = place(&sites, &chains(count), &policy(3), &Placement::new());
         let had = load(&before, &sites[leaving].name);
         sites[leaving].is_leaving = true;
-        let after = place(&sites, &chains(count), &wish(3), &before);
+        let after = place(&sites, &chains(count), &policy(3), &before);
         check(&after, &sites, 3);
         // What evens out the others is small beside it.
         prop_assert!((had..=had + nodes).contains(&moved(&before, &after)));
@@ -174,12 +179,12 @@ proptest! {
     ) {
         let zones: Vec<usize> = (0..3 * nodes).map(|number| number % 3).collect();
         let sites = sites(&zones);
-        let wish = Wish {
+        let policy = PlacementPolicy {
             head_zone: Some("z1".to_owned()),
             tail_zone: Some("z2".to_owned()),
-            ..wish(3)
+            ..policy(3)
         };
-        let places = place(&sites, &chains(count), &wish, &Places::new());
+        let places = place(&sites, &chains(count), &policy, &Placement::new());
         check(&places, &sites, 3);
         for names in places.values() {
             prop_assert_eq!(zone(&sites, &names[0]), "z1");
@@ -191,7 +196,7 @@ proptest! {
     fn heads_are_on_all_nodes(nodes in 3..8_usize, rounds in 1..4_u32) {
         let count = u32::try_from(nodes).unwrap() * rounds;
         let sites = sites(&vec![0; nodes]);
-        let places = place(&sites, &chains(count), &wish(3), &Places::new());
+        let places = place(&sites, &chains(count), &policy(3), &Placement::new());
         for site in &sites {
             let heads = places.values().filter(|names| names[0] == site.name).count();
             prop_assert!((1..=2 * rounds as usize).contains(&heads), "{}: {heads}", site.name);
@@ -201,7 +206,12 @@ proptest! {
 
 #[test]
 fn four_chains_on_three_nodes_are_on_all_with_heads_apart() {
-    let places = place(&sites(&[0, 0, 0]), &chains(4), &wish(3), &Places::new());
+    let places = place(
+        &sites(&[0, 0, 0]),
+        &chains(4),
+        &policy(3),
+        &Placement::new(),
+    );
     let heads: Vec<&str> = places.values().map(|names| &*names[0]).collect();
     assert_eq!(heads, ["n2", "n3", "n1", "n2"]);
 }

@@ -10,8 +10,8 @@ fn at(epoch: u64, last: (u64, u64)) -> Progress {
 }
 
 #[test]
-fn what_is_known_rises_with_reports_and_never_falls() {
-    let floor = |epoch, index, gap| Report::Floor {
+fn known_progress_rises_with_reports_and_never_falls() {
+    let safe_point = |epoch, index, gap| Report::Floor {
         epoch,
         applied: EntryId::new(1, index),
         gap,
@@ -19,14 +19,14 @@ fn what_is_known_rises_with_reports_and_never_falls() {
     let mut known = Progress::default();
     for (report, expected) in [
         (Report::Adopted { epoch: 1 }, at(1, (0, 0))),
-        (floor(1, 7, false), at(1, (1, 7))),
-        (floor(1, 5, false), at(1, (1, 7))),
-        (floor(1, 9, true), at(1, (1, 7))),
+        (safe_point(1, 7, false), at(1, (1, 7))),
+        (safe_point(1, 5, false), at(1, (1, 7))),
+        (safe_point(1, 9, true), at(1, (1, 7))),
         // A report of it may be late.
         (Report::Adopted { epoch: 1 }, at(1, (1, 7))),
         // In a later epoch less may be there, lawfully: the log begins anew where a gap is opened.
         (Report::Adopted { epoch: 2 }, at(2, (0, 0))),
-        (floor(2, 6, false), at(2, (1, 6))),
+        (safe_point(2, 6, false), at(2, (1, 6))),
     ] {
         known.note(&report);
         assert_eq!(known, expected, "{report:?}");

@@ -29,14 +29,14 @@ fn an_operation_goes_with_the_entry_that_settled_it() {
                 1 => EntryId::ZERO,
                 _ => EntryId::new(1, index - 1),
             },
-            floor: EntryId::ZERO,
+            safe_point: EntryId::ZERO,
             stamp: Stamp::strong(EntryId::ZERO),
             request,
             result: Bytes::new(),
             changes: Vec::new(),
         }))
     };
-    let mut durable = Durable::default();
+    let mut durable = RecoveredState::default();
     let records = [
         operation(1),
         operation(2),

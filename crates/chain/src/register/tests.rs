@@ -72,7 +72,7 @@ fn groups_in_order_of_birth_and_values_in_byte_order() {
 }
 
 #[test]
-fn newer_wins_whatever_comes_first() {
+fn newer_wins_in_any_order() {
     check(&[(1, &[add("a", "1")]), (2, &[remove("a", "1")])], "");
     check(&[(2, &[remove("a", "1")]), (1, &[add("a", "1")])], "");
     check(&[(1, &[remove("a", "1")]), (2, &[add("a", "1")])], "a=1");
@@ -137,7 +137,10 @@ fn collecting_forgets_tombstones_up_to_the_floor() {
     ]);
     assert!(register.is_empty());
     register.collect_through(stamp(3));
-    assert!(!register.is_vacant(), "the newest clear is above the floor");
+    assert!(
+        !register.is_vacant(),
+        "the newest clear is above the safe point"
+    );
     register.collect_through(stamp(4));
     assert!(register.is_vacant());
     assert_eq!(register, Register::default());

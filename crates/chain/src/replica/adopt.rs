@@ -1,18 +1,18 @@
-//! Adopting epochs (docs/protocol/reconfiguration.md, section 3), and starting.
+//! Adopting epochs (docs/internals/protocol/reconfiguration.md, section 3), and starting.
 //!
-//! A configuration is durable before anything is done in it. The head is then ready at once; every
-//! other member when its greeter has told it what the log holds, and it has dropped what differs.
+//! A configuration is durable before anything is done in it. The head is then ready at once. Every
+//! other member is when its donor has told it what the log holds, and it has dropped what differs.
 
 use std::sync::Arc;
 
 use super::{Effect, Phase, Replica, Reply, Report, Step, Stop};
 use crate::config::{Configuration, NodeId, Role};
+use crate::epoch_history::EpochHistory;
 use crate::guard::Guard;
 use crate::host::Refusal;
 use crate::log::{Log, Slot};
 use crate::message::Message;
-use crate::record::{Durable, Lsn, Record};
-use crate::runs::Runs;
+use crate::record::{Lsn, Record, RecoveredState};
 use crate::stamp::EntryId;
 use crate::view::ViewError;
 
@@ -20,7 +20,7 @@ impl Replica {
     /// What a crash left: the engine's state is committed, entries above it may be.
     pub(super) fn on_recovered(
         &mut self,
-        mut durable: Durable,
+        mut durable: RecoveredState,
         applied: EntryId,
         filling: bool,
         step: &mut Step<'_>,
@@ -29,7 +29,7 @@ impl Replica {
         let mut entries = std::mem::take(&mut durable.entries);
         self.joining.recover(filling);
         if filling {
-            // AL-4: nobody is to go on with it.
+            // AL-4: no member is to go on with it.
             let adopted = durable.configuration.as_ref();
             let (epoch, applied) = (adopted.map_or(0, |it| it.epoch), EntryId::ZERO);
             let gap = Report::Floor {
@@ -45,11 +45,11 @@ impl Replica {
             false => applied,
         };
         entries.retain(|entry| !filling && applied < entry.id);
-        let runs = match durable.runs.contains(applied) {
-            true => durable.runs.up_to(applied),
-            false => Runs::at(applied),
+        let epoch_history = match durable.epoch_history.contains(applied) {
+            true => durable.epoch_history.up_to(applied),
+            false => EpochHistory::at(applied),
         };
-        self.log = Log::after(applied, runs);
+        self.log = Log::after(applied, epoch_history);
         (self.commit, self.applying) = (applied, applied);
         self.configuration = durable.configuration.clone();
         self.phase = Phase::Waiting;
@@ -70,17 +70,18 @@ impl Replica {
         self.recover_eventual(durable, step)
     }
 
-    /// Whether this life is over with a newer configuration (I24): it is not in it, or under
-    /// another incarnation. Before the first seat it waits, unless it had one and never heard of
-    /// it. Whoever carries the replica begins another life then.
+    /// Whether this incarnation is over with a newer configuration (I24): it is not in it, or under
+    /// another incarnation. Before the first membership it waits, unless it had one and never heard
+    /// of it. The carrier of the replica begins another incarnation then.
     pub fn ends_with(&self, next: &Configuration) -> bool {
         if matches!(self.phase, Phase::Ahead(_)) {
-            // Its life goes on, for an operator to choose it, until one has chosen another member.
-            return self.epoch() < next.lossy.epoch && !self.has_seat(next);
+            // Its incarnation goes on, for an operator to choose it, until one has chosen another
+            // member.
+            return self.epoch() < next.lossy.epoch && !self.is_member(next);
         }
         let has_left = next.has_left(self.me.node, self.me.incarnation);
-        let was_seated = self.phase != Phase::Waiting;
-        let is_out = !self.has_seat(next) && (was_seated || has_left);
+        let was_member = self.phase != Phase::Waiting;
+        let is_out = !self.is_member(next) && (was_member || has_left);
         self.epoch() < next.epoch && (is_out || self.may_have_left(next))
     }
 
@@ -91,10 +92,10 @@ impl Replica {
         adopted.is_some_and(|adopted| adopted.syncing() == Some(self.me.node))
     }
 
-    fn has_seat(&self, configuration: &Configuration) -> bool {
-        let seat = configuration.seat(self.me.node);
+    fn is_member(&self, configuration: &Configuration) -> bool {
+        let member = configuration.member(self.me.node);
         let me = (self.me.incarnation, self.me.disk);
-        seat.is_some_and(|seat| (seat.incarnation, seat.disk) == me)
+        member.is_some_and(|member| (member.incarnation, member.disk) == me)
     }
 
     /// The coordinator published a configuration. Older ones and repetitions say nothing.
@@ -107,7 +108,7 @@ impl Replica {
             self.halt(step);
             return;
         }
-        if !self.has_seat(&next) {
+        if !self.is_member(&next) {
             return;
         }
         if matches!(self.phase, Phase::Ahead(_)) && next.lossy.epoch <= self.epoch() {
@@ -125,19 +126,19 @@ impl Replica {
         if self.joining.on_epoch(self.guards.has(Guard::FillSameEpoch)) {
             step.host.unfix();
         }
-        let role = next.seat(self.me.node).map(|seat| seat.role);
+        let role = next.member(self.me.node).map(|member| member.role);
         self.digests.on_epoch();
         let must_fill = next.must_fill(self.me.disk) && self.guards.has(Guard::DiffersFills);
         self.joining.refill(must_fill);
-        let seat = self
+        let member = self
             .configuration
             .as_ref()
-            .and_then(|c| c.seat(self.me.node));
-        let served = seat.is_some_and(|seat| {
-            seat.role == Role::Serving && seat.incarnation == self.me.incarnation
+            .and_then(|c| c.member(self.me.node));
+        let served = member.is_some_and(|member| {
+            member.role == Role::Serving && member.incarnation == self.me.incarnation
         });
         if served && role.is_some_and(Role::is_syncing) {
-            let until = step.now.monotonic + self.tuning.probation_ms;
+            let until = step.now.monotonic + self.settings.probation_ms;
             self.joining.rest_until(until);
         }
         self.collect.on_epoch();
@@ -146,22 +147,22 @@ impl Replica {
         self.configuration = Some(next);
     }
 
-    /// AD-8: whether `next` changes no seat of an epoch in which this member was ready, or that
-    /// changed none.
+    /// AD-8: whether `next` changes no membership of an epoch in which this member was ready, or
+    /// that changed none.
     fn goes_on_in(&self, next: &Configuration) -> bool {
         let is_same = |previous: &Arc<Configuration>| {
             let (was, is) = (&**previous, next);
-            let seats = was.seats == is.seats && was.wiring == is.wiring;
+            let members = was.members == is.members && was.wiring == is.wiring;
             let is_next = was.lossy == is.lossy && was.epoch + 1 == is.epoch;
-            (seats && is_next) || !self.guards.has(Guard::SeatsAreSame)
+            (members && is_next) || !self.guards.has(Guard::MembersAreSame)
         };
         let was_in = self.is_ready() || (self.goes_on && self.phase == Phase::Greeting);
         let is_same = self.configuration.as_ref().is_some_and(is_same);
-        was_in && is_same && self.guards.has(Guard::SameSeatsGoOn)
+        was_in && is_same && self.guards.has(Guard::SameMembersGoOn)
     }
 
-    /// AD-8: whether it takes eventual operations that need no other member: it is in its epoch, or
-    /// waits to be greeted in one that changed no seat.
+    /// AD-8: whether it takes eventual operations that need no other member. It is in its epoch, or
+    /// waits for its handshake in one that changed no membership.
     pub(super) fn is_ready_alone(&self) -> bool {
         self.is_ready() || (self.goes_on && self.phase == Phase::Greeting)
     }
@@ -173,7 +174,7 @@ impl Replica {
         step.effects
             .push(Effect::Coordinator(Report::Adopted { epoch }));
         if self.joining.is_open() && self.role() == Some(Role::Serving) {
-            // JN-6: nobody with a gap is made serving but by an operator who errs (AL-4).
+            // JN-6: no member with a gap is made serving but by an operator's error (AL-4).
             self.halt(step);
             return Ok(());
         }
@@ -187,7 +188,7 @@ impl Replica {
             self.go_on_eventual(step)?;
         }
         match self.early.take() {
-            Some(greeting) => self.on_envelope(greeting, step),
+            Some(handshake) => self.on_envelope(handshake, step),
             None => Ok(()),
         }
     }
@@ -198,7 +199,7 @@ impl Replica {
         self.slowness.on_ready(step.now.monotonic);
         let adopted = self.configuration.clone().expect("it was adopted");
         self.writes
-            .greet(adopted.followers(self.me.node), self.commit);
+            .send_handshakes(adopted.followers(self.me.node), self.commit);
         self.on_ready_eventual(step)?;
         self.advance_commit(step)?;
         self.retry_reads(step)?;
@@ -206,8 +207,8 @@ impl Replica {
     }
 
     /// AD-3: tells followers what the log holds, until they answer.
-    pub(super) fn flush_greetings(&mut self, step: &mut Step<'_>) {
-        let due = self.writes.greetings_due(step.now.monotonic);
+    pub(super) fn flush_handshakes(&mut self, step: &mut Step<'_>) {
+        let due = self.writes.handshakes_due(step.now.monotonic);
         if due.is_empty() {
             return;
         }
@@ -217,7 +218,7 @@ impl Replica {
         };
         for node in due {
             let hello = Message::Hello {
-                runs: self.log.runs().up_to(last),
+                epoch_history: self.log.epoch_history().up_to(last),
                 base: self.log.base(),
                 commit: self.commit,
                 last,
@@ -227,7 +228,7 @@ impl Replica {
         }
     }
 
-    /// AD-4, AD-5, JN-2: drops what the greeter lacks, says from where it needs entries.
+    /// AD-4, AD-5, JN-2: drops what the donor lacks, says from where it needs entries.
     pub(super) fn on_hello(
         &mut self,
         from: NodeId,
@@ -235,7 +236,7 @@ impl Replica {
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         let Message::Hello {
-            runs,
+            epoch_history,
             base,
             commit,
             last,
@@ -255,16 +256,16 @@ impl Replica {
         self.eventual.on_peer_clock(from, clock, step.now);
         let may_forget = adopted.must_fill(self.me.disk) && self.is_syncing();
         if may_forget && self.commit.epoch < adopted.lossy.epoch {
-            self.forget(commit, &runs, step);
+            self.forget(commit, &epoch_history, step);
         } else if self.guards.has(Guard::AdoptReconciles) {
-            if let Some(entries) = self.ahead_of(&runs) {
+            if let Some(entries) = self.ahead_of(&epoch_history) {
                 self.stop_ahead(entries, step);
                 return Ok(());
             }
-            self.reconcile(&runs, step);
+            self.reconcile(&epoch_history, step);
         }
         if self.is_syncing() {
-            self.begin_joining(&runs, base, (commit, last), step)?;
+            self.begin_joining(&epoch_history, base, (commit, last), step)?;
         } else {
             let last = self.log.last();
             if last < commit && self.guards.has(Guard::AdoptReconciles) {
@@ -278,15 +279,15 @@ impl Replica {
         self.become_ready(step)
     }
 
-    /// How many entries are committed here of which the greeter has none, or another one in their
+    /// How many entries are committed here of which the donor has none, or another one in their
     /// place: no member may drop those (I3).
-    fn ahead_of(&self, theirs: &Runs) -> Option<u64> {
+    fn ahead_of(&self, theirs: &EpochHistory) -> Option<u64> {
         let first = theirs.first_index();
         let reaches = first.is_some_and(|first| first <= self.commit.index);
         if !reaches || theirs.contains(self.commit) || self.commit == EntryId::ZERO {
             return None;
         }
-        let common = self.log.runs().common(theirs);
+        let common = self.log.epoch_history().common(theirs);
         let shared = common.map_or(0, |common| common.index);
         Some(self.commit.index.saturating_sub(shared).max(1))
     }
@@ -301,8 +302,8 @@ impl Replica {
         step.effects.push(Effect::Coordinator(report));
     }
 
-    fn reconcile(&mut self, theirs: &Runs, step: &mut Step<'_>) {
-        let ours = self.log.runs();
+    fn reconcile(&mut self, theirs: &EpochHistory, step: &mut Step<'_>) {
+        let ours = self.log.epoch_history();
         let common = match self.guards.has(Guard::HelloIds) {
             true => ours.common(theirs),
             false => ours.common_length(theirs),
@@ -311,7 +312,7 @@ impl Replica {
         self.cut(common, step);
     }
 
-    /// Drops every entry above `after`, with whoever waits for it.
+    /// Drops every entry above `after`, with the requests that wait for it.
     fn cut(&mut self, after: EntryId, step: &mut Step<'_>) {
         if self.log.last() <= after {
             return;

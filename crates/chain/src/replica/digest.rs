@@ -1,15 +1,16 @@
-//! Background digests: the commit point says what its committed state is, piece by piece, every
+//! Background digests: the commit point says what its committed state is, piece by piece. Every
 //! other member says whether its own is the same, and the commit point counts (I21;
-//! docs/protocol/reconfiguration.md, section 10).
+//! docs/internals/protocol/reconfiguration.md, section 10).
 //!
 //! A piece is named with a commit id. A member compares it if it can show the state at that id: its
 //! engine is not beyond it. On links that keep their order it never is, since the commit point
-//! speaks of its newest commit. Who cannot compare does not answer. A piece in which somebody
-//! differs is said again, at a newer id, until all who serve have answered for one id: one member
-//! that differs is wrong, and if most differ, the commit point is; of two members, the one behind.
+//! speaks of its newest commit. Who cannot compare does not answer. A piece in which a member
+//! differs is said again, at a newer id, until all serving members have answered for one id. One
+//! member that differs is wrong, and if most differ, the commit point is; of two members, the one
+//! behind.
 //!
 //! Who is wrong is told to the coordinator. The configuration that takes its role says that it must
-//! be filled, whatever its log holds, and says so until it serves again (DG-3).
+//! be filled, with any content of its log. It says so until it serves again (DG-3).
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use crate::config::NodeId;
 use crate::guard::Guard;
 use crate::keys;
 use crate::message::Message;
-use crate::ranges;
+use crate::range_diff;
 use crate::stamp::EntryId;
 use crate::view::ViewError;
 
@@ -51,7 +52,7 @@ impl Replica {
     /// The commit point speaks of its next piece, or once more of one that is in dispute.
     pub(super) fn tick_digest(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         let now = step.now.monotonic;
-        let is_due = self.digests.said_at.saturating_add(self.tuning.digest_ms) <= now;
+        let is_due = self.digests.said_at.saturating_add(self.settings.digest_ms) <= now;
         let others = self
             .adopted()
             .map_or(0, |adopted| adopted.serving().count())
@@ -68,7 +69,7 @@ impl Replica {
         self.digests.is_same.clear();
         let (id, start) = (self.commit, std::mem::take(&mut self.digests.cursor));
         let state = self.view_at(id, step.host.committed());
-        let (end, digest) = ranges::digest(&*state, &start, PIECE_BYTES)?;
+        let (end, digest) = range_diff::digest(&*state, &start, PIECE_BYTES)?;
         drop(state);
         if end != keys::END[..] {
             self.digests.cursor = end.clone();
@@ -116,7 +117,7 @@ impl Replica {
             return Ok(());
         }
         let state = self.view_at(*id, step.host.committed());
-        let ours = ranges::digest(&*state, start, PIECE_BYTES)?;
+        let ours = range_diff::digest(&*state, start, PIECE_BYTES)?;
         drop(state);
         let is_same = ours == (end.clone(), *digest) || !self.guards.has(Guard::DigestCompare);
         let number = *number;
@@ -166,7 +167,7 @@ impl Replica {
             false => *first,
         };
         self.digests.said = None;
-        self.tally.differences += 1;
+        self.counters.differences += 1;
         step.effects
             .push(Effect::Coordinator(Report::Differs { epoch, id, node }));
     }

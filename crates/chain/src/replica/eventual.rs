@@ -1,27 +1,28 @@
-//! Eventual operations (docs/protocol/chain.md, sections 10 to 12; semantics.md, sections 3, 7).
+//! Eventual operations (docs/internals/protocol/chain.md, sections 10 to 12; semantics.md,
+//! sections 3, 7).
 //!
 //! ```text
 //! client ──Write──▶ coordinator: stamps, holds ──Offer──▶ every member: holds
 //!                        ▲ acknowledges with W             │ Held
 //!                        └────────────────────────────────┘
 //! a holder that is the head, or whom a holder tells by Promote, settles: one entry per operation,
-//! with the operation's stamp; whoever applies the entry lets go of the operation
+//! with the operation's stamp; a member that applies the entry lets go of it
 //! ```
 //!
 //! Invariants:
-//! - I15 operations reach the log by a settlement of the head, nowhere else.
-//! - I16 an operation is let go of only when an entry that carries its name is applied, or by the
-//!   filter of what a returning member held.
-//! - I18 a stamp leaves this member when a bound of its clock is durable.
+//! - (I15) operations reach the log by a settlement of the head, nowhere else.
+//! - (I16) an operation is let go of only when an entry that carries its name is applied. The
+//!   filter of what a returning member held may let go of it too.
+//! - (I18) a stamp leaves this member when a bound of its clock is durable.
 //!
 //! Deliberately absent: which requests may be eventual (the service's), tokens as text (the
 //! shell's), deadlines (`Input::Abandon`).
 
 mod barrier;
 mod clock;
-mod closing;
+mod decommission;
+mod drain;
 mod exchange;
-mod leaving;
 mod offer;
 mod overlay;
 mod promote;
@@ -38,10 +39,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Ahead, Now, Replica, Step};
+use super::{Now, PossibleInputs, Replica, Step};
 use crate::config::{Configuration, NodeId};
 use crate::entry::RequestId;
-use crate::host::Token;
+use crate::host::CorrelationId;
 use crate::message::Message;
 use crate::operation::{Operation, Outcome};
 use crate::record::Lsn;
@@ -57,15 +58,15 @@ use overlay::Overlay;
 use read::Waiting;
 use session::Probe;
 pub(super) use session::Seen;
-use write::{Asked, Request};
+use write::{OutcomeWaiter, Request};
 
 /// What R members show of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct QuorumRead {
     /// The join of their committed registers and of their overlays' operations.
     pub register: Register,
-    /// The join of their committed registers: by it a service tells whether an operation that is
-    /// not settled decided the part that it shows of `register` (SDB-6.3).
+    /// The join of their committed registers. By it a service tells whether an unsettled operation
+    /// decided the part that it shows of `register` (SDB-6.3).
     pub committed: Register,
     /// Whether one decided anything of all of it.
     pub tentative: bool,
@@ -77,7 +78,7 @@ pub struct Shown {
 
 /// An eventual write that W members hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct WriteAck {
     /// What was written, in the order in which the service accepted it.
     pub writes: Vec<Written>,
     /// Accepted or acknowledged without a lease (G7).
@@ -92,19 +93,19 @@ pub struct Written {
     /// The register.
     pub key: Bytes,
     /// What is known of it.
-    pub fate: Fate,
+    pub status: OperationStatus,
 }
 
 /// What is known of an eventual operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub enum OperationStatus {
     /// It is not settled here; its stamp.
     Tentative(Stamp),
     /// This entry settled it: it was a retry, or settled meanwhile.
     Settled(EntryId, Outcome),
 }
 
-/// What has happened to eventual operations at this member, in this life.
+/// What has happened to eventual operations at this member, in this incarnation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EventualCounts {
     /// Operations in the overlay now.
@@ -123,7 +124,7 @@ pub struct EventualCounts {
     pub refused: u64,
     /// Dropped by the filter of what a returning member held (JN-7, GC-5).
     pub forgotten: Forgotten,
-    /// Promotions ignored for a base that nobody can have numbered (PR-2): a fault.
+    /// Promotions ignored for a base that no head can have numbered (PR-2): a fault.
     pub unnumbered: u64,
 }
 
@@ -143,10 +144,10 @@ pub struct Forgotten {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Eventual {
     overlay: Overlay,
-    /// What was held before this life; shown to nobody until it is judged (JN-7).
+    /// What was held before this incarnation; shown to no reader until it is judged (JN-7).
     quarantine: BTreeMap<RequestId, Arc<Operation>>,
-    /// Whether what was held before this life is not spoken of yet, as the engine is below the
-    /// floor (AL-2).
+    /// Whether what was held before this incarnation is not spoken of yet, as the engine is below
+    /// the safe point (AL-2).
     withholds: bool,
     clock: Clock,
     /// Records up to this one are durable.
@@ -171,9 +172,9 @@ pub(super) struct Eventual {
     probes: BTreeMap<RequestId, Probe>,
     barriers: BTreeMap<u64, Barrier>,
     /// Who waits for the outcomes of which names.
-    outcomes: Vec<Asked>,
+    outcomes: Vec<OutcomeWaiter>,
     counts: EventualCounts,
-    /// When it was said last, in this epoch, that what is held is handed on (LV-2).
+    /// When it was said last, in this epoch, that what is held is handed off (LV-2).
     handed_on_at: Option<u64>,
 }
 
@@ -216,16 +217,16 @@ impl Eventual {
         0 < waits + self.reads.len() + self.barriers.len()
     }
 
-    /// Whoever waits for a write, or for how one ended.
-    pub(super) fn drain_writes(&mut self) -> Vec<Token> {
+    /// The requests that wait for a write, or for how one ended.
+    pub(super) fn drain_writes(&mut self) -> Vec<CorrelationId> {
         let requests = std::mem::take(&mut self.requests).into_values();
         let outcomes = std::mem::take(&mut self.outcomes).into_iter();
         let tokens = requests.map(|request| request.token);
         tokens.chain(outcomes.map(|asked| asked.token)).collect()
     }
 
-    /// Whoever waits and has changed nothing.
-    pub(super) fn drain_others(&mut self) -> Vec<Token> {
+    /// The requests that wait and have changed nothing.
+    pub(super) fn drain_others(&mut self) -> Vec<CorrelationId> {
         let reads = std::mem::take(&mut self.reads).into_values();
         let barriers = std::mem::take(&mut self.barriers).into_values();
         let tokens = reads.map(|read| read.token);
@@ -234,11 +235,11 @@ impl Eventual {
             .collect()
     }
 
-    /// See [`Ahead`]: requests count by their order, and what is offered as long as it is held or
-    /// waited for.
+    /// See [`PossibleInputs`]: requests count by their order, and what is offered as long as it is
+    /// held or waited for.
     pub(super) fn hash_future<H: Hasher>(
         &self,
-        ahead: &Ahead,
+        ahead: &PossibleInputs,
         is_logged: impl Fn(&RequestId) -> bool,
         state: &mut H,
     ) {
@@ -280,9 +281,14 @@ impl Eventual {
         }
     }
 
-    pub(super) fn hash_exchange<H: Hasher>(&self, ahead: &Ahead, size: usize, state: &mut H) {
+    pub(super) fn hash_exchange<H: Hasher>(
+        &self,
+        ahead: &PossibleInputs,
+        size: usize,
+        state: &mut H,
+    ) {
         let writes = ahead.writes || !self.requests.is_empty();
-        let ahead = Ahead { writes, ..*ahead };
+        let ahead = PossibleInputs { writes, ..*ahead };
         self.exchange.hash_future(&ahead, size, state);
     }
 
@@ -303,7 +309,7 @@ impl Replica {
         }
     }
 
-    /// The epoch is adopted and the log is the greeter's: what is held is offered, exchanged and
+    /// The epoch is adopted and the log is the donor's: what is held is offered, exchanged and
     /// promoted anew.
     pub(super) fn on_ready_eventual(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         self.release_own(step)?;
@@ -392,7 +398,7 @@ impl Replica {
         self.retry_promotions(step);
         self.retry_barriers(step);
         self.retry_probes(step);
-        self.hand_on(step);
+        self.hand_off(step);
         self.acknowledge_all(step)?;
         self.retry_eventual_reads(step)
     }
@@ -403,7 +409,7 @@ impl Replica {
         self.flush_held(step);
     }
 
-    pub(super) fn abandon_eventual(&mut self, token: Token) {
+    pub(super) fn abandon_eventual(&mut self, token: CorrelationId) {
         let eventual = &mut self.eventual;
         eventual.requests.retain(|_, it| it.token != token);
         eventual.reads.retain(|_, it| it.token != token);

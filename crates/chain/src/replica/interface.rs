@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::eventual::{Receipt, Shown};
+use super::eventual::{QuorumRead, WriteAck};
 use crate::change::Mutation;
 use crate::config::{Configuration, DiskId, Incarnation, NodeId};
 use crate::entry::RequestId;
-use crate::host::{Refusal, Token};
+use crate::host::{CorrelationId, Refusal};
 use crate::message::{Envelope, RangeContent, Scope};
 use crate::operation::{Digest, Outcome};
-use crate::record::{Durable, Lsn, Record};
+use crate::record::{Lsn, Record, RecoveredState};
 use crate::stamp::{EntryId, Stamp};
 
 /// Who a replica is.
@@ -19,7 +19,7 @@ use crate::stamp::{EntryId, Stamp};
 pub struct Identity {
     /// The node.
     pub node: NodeId,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// Its disk.
     pub disk: DiskId,
@@ -27,7 +27,7 @@ pub struct Identity {
 
 /// What can be chosen about a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tuning {
+pub struct ReplicaSettings {
     /// Entries kept in memory after they were applied, so that a member that lags is brought up by
     /// entries. A chain of one keeps none.
     pub window_entries: usize,
@@ -35,17 +35,17 @@ pub struct Tuning {
     pub uncommitted_max: usize,
     /// Entries in one `Append`.
     pub append_entries_max: usize,
-    /// Bytes of the entries in one `Append`, beyond which no further entry is taken: with the
+    /// Bytes of the entries in one `Append`, beyond which no further entry is taken. With the
     /// largest entry it is a message that can be sent.
     pub append_bytes_max: usize,
     /// Milliseconds after which something unanswered is said again.
     pub retry_ms: u64,
-    /// SL-1: milliseconds that a member may take to confirm, whatever the others do.
+    /// SL-1: milliseconds that a member may take to confirm, with any speed of the others.
     pub slow_ms: u64,
     /// SL-1: and how many times as long as the median of the chain's members.
     pub slow_times: u64,
-    /// SL-2: milliseconds for which more than half of the members (of a chain all, and nobody
-    /// answers) have to be late before the head is thought to be. By then the sessions of those
+    /// SL-2: milliseconds for which more than half of the members have to be late before the head
+    /// is thought to be. Of a chain that is all, and none answers. By then the sessions of those
     /// that are gone are over: it is not for them. SL-1: and for which one may owe without whom
     /// another would serve alone.
     pub head_slow_ms: u64,
@@ -74,9 +74,9 @@ pub struct Tuning {
     pub overlay_bytes_max: usize,
 }
 
-impl Default for Tuning {
+impl Default for ReplicaSettings {
     fn default() -> Self {
-        Tuning {
+        ReplicaSettings {
             window_entries: 8_192,
             uncommitted_max: 4_096,
             append_entries_max: 512,
@@ -134,7 +134,7 @@ pub enum Input {
     /// What the disk holds, and the id to which the engine was applied. Once, and first.
     Recovered {
         /// The records, folded; entries at or below `applied` may be released.
-        durable: Durable,
+        durable: RecoveredState,
         /// The engine's applied id.
         applied: EntryId,
         /// Whether the engine was being filled: it then answers nothing until it is filled anew.
@@ -151,33 +151,34 @@ pub enum Input {
     Persisted(Lsn),
     /// The engine has all entries up to this one.
     Applied(EntryId),
-    /// The engine has taken the oldest [`Effect::Fill`] that was not answered: it shows it, and of
-    /// [`Fill::Begin`] and [`Fill::End`] it is durable.
+    /// The engine has taken the oldest [`Effect::Fill`] that was not answered: it shows it,
+    /// and of [`TransferStep::Begin`] and [`TransferStep::End`] it is durable.
     Filled,
     /// No record will become durable any more: fail everything that waits.
     PersistFailed,
     /// A strong write, conditional operation or mini-transaction; decided by the host.
     Submit {
         /// Who waits.
-        token: Token,
+        token: CorrelationId,
         /// The request's name, where it has one.
         request: Option<RequestId>,
         /// Registers to settle first, for a conditional operation with a barrier (BR); else empty.
         barrier: Vec<Bytes>,
     },
-    /// The strong request that takes a closing collection the next step to the mode `strong`:
-    /// decided by the host once nobody can hold eventual operations of it (MD-4), and again once
-    /// marks need not be kept (MD-6). Refused as [`Refusal::NotDrained`](crate::Refusal) before.
+    /// The strong request that takes a draining collection the next step to the mode `strong`. The
+    /// host decides it once no member can hold eventual operations of it (MD-4), and again once
+    /// tombstones need not be kept (MD-6). Refused as [`Refusal::NotDrained`](crate::Refusal)
+    /// before.
     Close {
         /// Who waits.
-        token: Token,
+        token: CorrelationId,
         /// The collection.
         collection: u64,
     },
     /// An eventual write; accepted by the host.
     Write {
         /// Who waits.
-        token: Token,
+        token: CorrelationId,
         /// The request's name without part, where it has one.
         request: Option<RequestId>,
         /// The request's digest, where it has a name: this is refused to another one (XO-6).
@@ -192,7 +193,7 @@ pub enum Input {
     /// A read or a query.
     Read {
         /// Who waits.
-        token: Token,
+        token: CorrelationId,
         /// What it is about.
         scope: Scope,
         /// How it is to be answered.
@@ -203,15 +204,15 @@ pub enum Input {
     /// Asks how eventual writes ended, once all of them have (PR-7).
     Outcome {
         /// Who waits.
-        token: Token,
+        token: CorrelationId,
         /// Their names.
         names: Vec<RequestId>,
         /// The digest of the request that they are of, where it has one.
         digest: Option<Digest>,
     },
-    /// The client is gone, or its deadline passed: whatever waits under the token is forgotten
+    /// The client is gone, or its deadline passed: all that waits under the token is forgotten
     /// without a reply.
-    Abandon(Token),
+    Abandon(CorrelationId),
     /// A message arrived.
     Message(Envelope),
     /// Time passed.
@@ -229,13 +230,13 @@ pub struct Session {
     pub tentative: Vec<(Bytes, Stamp, RequestId)>,
 }
 
-/// Why a member stops without a fault of its own disk (LD-2): some disk of the chain is an old copy
+/// Why a member stops without a fault of its own disk (LD-2). Some disk of the chain is an old copy
 /// that passed for what it was copied from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stop {
-    /// It knows so many entries committed that its greeter has not: its chain went on without them.
+    /// It knows so many entries committed that its donor has not: its chain went on without them.
     Ahead(u64),
-    /// It served, and lacks so many entries that its greeter knows committed: its own disk is the
+    /// It served, and lacks so many entries that its donor knows committed: its own disk is the
     /// copy. It joins again, and is sent what it lacks.
     Behind(u64),
 }
@@ -265,11 +266,11 @@ pub enum Effect {
         mutations: Arc<Vec<Mutation>>,
     },
     /// Change the engine while it is filled (JN-4).
-    Fill(Fill),
+    Fill(TransferStep),
     /// Answer.
     Reply {
         /// Who waits.
-        token: Token,
+        token: CorrelationId,
         /// The answer.
         reply: Reply,
     },
@@ -278,9 +279,9 @@ pub enum Effect {
     /// This member does not belong to what its chain is now (LD-2): it takes part in nothing more,
     /// and its disk stays as it is.
     Stop(Stop),
-    /// Tell the log: a message of another life, or of an epoch before the last one, was dropped
-    /// (I1). Once for each.
-    Foreign {
+    /// Tell the log: a message of another incarnation, or of an epoch before the last one, was
+    /// dropped (I1). Once for each.
+    StaleMessage {
         /// Who sent it.
         from: NodeId,
         /// In which epoch.
@@ -290,7 +291,7 @@ pub enum Effect {
 
 /// A step of filling the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub enum TransferStep {
     /// From here the engine stands for nothing until `End`; durable before the first range.
     Begin,
     /// All that the range holds.
@@ -317,7 +318,7 @@ pub enum Report {
         /// L: what it holds.
         last: EntryId,
     },
-    /// The state of a member is not that of the others (I21), as the commit point counted: the
+    /// The state of a member is not that of the others (I21), as the commit point counted. The
     /// member is to serve no more until it was filled anew.
     Differs {
         /// In this epoch.
@@ -344,19 +345,19 @@ pub enum Report {
     },
     /// The leaving member holds nothing that any other member lacks, and takes nothing more in this
     /// epoch (LV-2).
-    HandedOn {
+    HandoffDone {
         /// For a compare-and-set on this epoch.
         epoch: u64,
     },
-    /// This member knows entries committed that its greeter has not (LD-2), and has stopped: it
-    /// serves nothing, and gives up its seat.
+    /// This member knows entries committed that its donor has not (LD-2), and has stopped: it
+    /// serves nothing, and gives up its membership.
     Ahead {
         /// In this epoch.
         epoch: u64,
         /// How many.
         entries: u64,
     },
-    /// For the floor (GC-1).
+    /// For the safe point (GC-1).
     Floor {
         /// In this epoch.
         epoch: u64,
@@ -376,7 +377,7 @@ impl Report {
             | Report::Differs { epoch, .. }
             | Report::Heard { epoch, .. }
             | Report::Slow { epoch, .. }
-            | Report::HandedOn { epoch }
+            | Report::HandoffDone { epoch }
             | Report::Ahead { epoch, .. }
             | Report::Floor { epoch, .. } => epoch,
         }
@@ -404,20 +405,20 @@ pub enum Reply {
         at: EntryId,
     },
     /// The join of what R members show.
-    ShowRegister(Shown),
+    ShowRegister(QuorumRead),
     /// Read the committed state with these operations over it now.
     ShowTentative {
         /// The state's id.
         at: EntryId,
     },
     /// The eventual write is held by W members.
-    Held(Receipt),
+    Held(WriteAck),
     /// How the eventual writes ended, with the entry that settled each, in the order asked.
     Outcomes(Vec<(EntryId, Outcome)>),
-    /// A tentative value of the session was lost (?17).
+    /// A tentative value of the session was lost (TRACE-37).
     Lost(RequestId),
-    /// What the session has seen committed was lost when an operator had the chain go on without
-    /// it (AL-4); the session goes on from what there is.
+    /// What the session has seen committed was lost when an operator had the chain go on without it
+    /// (AL-4). The session goes on from what there is.
     Forgotten,
     /// Nothing was done.
     Refused(Refusal),
@@ -427,7 +428,7 @@ pub enum Reply {
 
 impl Input {
     /// Whether it is a request of a client, which is answered under its token.
-    pub fn token(&self) -> Option<Token> {
+    pub fn token(&self) -> Option<CorrelationId> {
         match self {
             Input::Submit { token, .. }
             | Input::Close { token, .. }

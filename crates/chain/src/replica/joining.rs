@@ -1,8 +1,9 @@
 //! Joining: the gap of a member that returns, how it is filled, and when it is done
-//! (docs/protocol/reconfiguration.md, section 5; docs/decisions/0004-filling.md).
+//! (docs/internals/protocol/reconfiguration.md, section 5;
+//! docs/internals/decisions/0004-state-transfer.md).
 //!
 //! ```text
-//!   Hello ──▶ the greeter's log reaches back to here ──▶ entries, as for everyone
+//!   Hello ──▶ the donor's log reaches back to here ──▶ entries, as for everyone
 //!     │
 //!     └─────▶ it does not: the log begins anew at J, the engine is marked *filling*
 //!               FillAsk: hashes of ranges ──▶
@@ -12,39 +13,40 @@
 //! ```
 //!
 //! Invariants:
-//! - J1 while a gap is open the log's base is its top, the engine stands for nothing, entries are
-//!   persisted, confirmed and not computed (D9).
-//! - J2 every key below `cursor` is as in the greeter's state at `at`; a new greeter begins anew,
+//! - JOIN-1 while a gap is open the log's base is its top, the engine stands for nothing, entries
+//!   are persisted, confirmed and not computed (D9).
+//! - JOIN-2 every key below `cursor` is as in the donor's state at `at`. A new donor begins anew,
 //!   and the comparison passes over what is equal already (JN-8).
-//! - J3 what is compared is what the engine shows: a question waits until it has taken all parts.
-//! - J4 `SyncDone` speaks of the greeting of its own epoch.
+//! - JOIN-3 what is compared is what the engine shows: a question waits until it has taken all
+//!   parts.
+//! - JOIN-4 `SyncDone` speaks of the handshake of its own epoch.
 //!
-//! - J5 what is compared and taken in a second is bounded, and rests after each part (BP-4), but is
-//!   more than nothing (I20). A question is sent when the rate allows it, and the engine has taken
-//!   the part before it.
+//! - JOIN-5 what is compared and taken in a second is bounded, and rests after each part (BP-4),
+//!   but is more than nothing (I20). A question is sent when the rate allows it, and the engine has
+//!   taken the part before it.
 
-mod greeter;
+mod donor;
 mod rate;
 
 use bytes::Bytes;
 
 use rate::Rate;
 
-use super::{Effect, Fill, Replica, Report, Step, write};
+use super::{Effect, Replica, Report, Step, TransferStep, write};
+use crate::epoch_history::EpochHistory;
 use crate::guard::Guard;
 use crate::keys;
 use crate::log::Log;
 use crate::message::{Message, RangeContent};
-use crate::ranges;
+use crate::range_diff;
 use crate::record::Record;
-use crate::runs::Runs;
 use crate::stamp::EntryId;
 use crate::view::ViewError;
 
 /// What this member was told when it was greeted as a joining one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Greeting {
-    /// J: what the greeter had committed.
+struct JoinHandshake {
+    /// J: what the donor had committed.
     commit: EntryId,
     /// L: what it had persisted.
     last: EntryId,
@@ -57,11 +59,11 @@ struct Greeting {
 /// An engine that lacks entries at or below the log's base.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Gap {
-    /// S, when the greeter has named it.
+    /// S, when the donor has named it.
     at: Option<EntryId>,
     /// The first key that is not compared.
     cursor: Bytes,
-    /// When the greeter was asked for what follows the cursor.
+    /// When the donor was asked for what follows the cursor.
     asked_at: Option<u64>,
     /// What the parts so far have cost.
     rate: Rate,
@@ -69,25 +71,25 @@ struct Gap {
     is_ending: bool,
 }
 
-/// The state of a joining member, and of a greeter that fills one.
+/// The state of a joining member, and of a donor that fills one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Joining {
-    greeting: Option<Greeting>,
+    handshake: Option<JoinHandshake>,
     gap: Option<Gap>,
-    /// Whether the engine differs from the others' (I21): a gap is to be opened whatever the log
-    /// holds.
+    /// Whether the engine differs from the others' (I21): a gap is to be opened with any content of
+    /// the log.
     is_wrong: bool,
-    /// Whether this life has been filled since the configuration says so (DG-3).
+    /// Whether this incarnation has been filled since the configuration says so (DG-3).
     is_mended: bool,
     /// Until when it does not say that it holds everything, as it was made syncing while it served
     /// (SL-5).
     rests_until: u64,
     /// Steps of filling that the engine has not taken yet.
     untaken: usize,
-    /// Greeter: whether the host keeps a state for the joining member of this epoch.
+    /// Donor: whether the host keeps a state for the joining member of this epoch.
     is_fixed: bool,
-    /// Greeter: what it answered last in this epoch.
-    last_answer: greeter::LastAnswer,
+    /// Donor: what it answered last in this epoch.
+    last_answer: donor::CachedChunk,
 }
 
 impl Joining {
@@ -96,8 +98,8 @@ impl Joining {
         self.gap.is_some()
     }
 
-    /// The engine is to be compared with the greeter's, all of it: once in this life, for as long
-    /// as the configuration says so.
+    /// The engine is to be compared with the donor's, all of it: once in this incarnation, for as
+    /// long as the configuration says so.
     pub(super) fn refill(&mut self, must_fill: bool) {
         self.is_mended &= must_fill;
         self.is_wrong = must_fill && !self.is_mended;
@@ -108,9 +110,10 @@ impl Joining {
         self.rests_until = until;
     }
 
-    /// Whether it has the greeter's state, and has judged what it held before (JN-7).
+    /// Whether it has the donor's state, and has judged what it held before (JN-7).
     pub(super) fn is_caught_up(&self) -> bool {
-        self.greeting.is_some_and(|greeting| greeting.is_caught_up)
+        self.handshake
+            .is_some_and(|handshake| handshake.is_caught_up)
     }
 
     pub(super) fn recover(&mut self, filling: bool) {
@@ -120,27 +123,27 @@ impl Joining {
     /// JN-8: a gap stays, what was said of it is void. Says whether a state is kept in vain.
     pub(super) fn on_epoch(&mut self, same_epoch: bool) -> bool {
         if same_epoch {
-            self.greeting = None;
+            self.handshake = None;
         }
         if let Some(gap) = self.gap.as_mut().filter(|gap| !gap.is_ending) {
             *gap = Gap::default();
         }
-        self.last_answer = greeter::LastAnswer::default();
+        self.last_answer = donor::CachedChunk::default();
         std::mem::take(&mut self.is_fixed)
     }
 }
 
 impl Replica {
-    /// JN-2, JN-3: the greeter's log has these `runs`, can be sent from `base` on, is committed up
-    /// to `commit` and persisted up to `last`.
+    /// JN-2, JN-3: the donor's log has these `epoch_history`, can be sent from `base` on, is
+    /// committed up to `commit` and persisted up to `last`.
     pub(super) fn begin_joining(
         &mut self,
-        runs: &Runs,
+        epoch_history: &EpochHistory,
         base: EntryId,
         (commit, last): (EntryId, EntryId),
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        self.joining.greeting.get_or_insert(Greeting {
+        self.joining.handshake.get_or_insert(JoinHandshake {
             commit,
             last,
             is_caught_up: false,
@@ -154,30 +157,36 @@ impl Replica {
             Some(_) => commit <= here,
         };
         if !reaches {
-            // What this member knows committed its greeter has persisted, and will learn.
+            // What this member knows committed its donor has persisted, and will learn.
             let top = match self.joining.is_wrong {
                 true => commit.max(self.commit),
                 false => commit,
             };
-            self.open_gap(top, runs, step);
+            self.open_gap(top, epoch_history, step);
         }
         self.ask_fill(step)
     }
 
     /// AL-4: what was committed here may be lost to the chain. All of it is, unless a gap is open,
-    /// in which nothing is held, or was closed in this life, which brought the greeter's state.
-    pub(super) fn forget(&mut self, commit: EntryId, runs: &Runs, step: &mut Step<'_>) {
+    /// in which nothing is held, or was closed in this incarnation, which brought the donor's
+    /// state.
+    pub(super) fn forget(
+        &mut self,
+        commit: EntryId,
+        epoch_history: &EpochHistory,
+        step: &mut Step<'_>,
+    ) {
         if self.joining.is_wrong && !self.joining.is_open() {
             self.commit = EntryId::ZERO;
-            self.open_gap(commit, runs, step);
+            self.open_gap(commit, epoch_history, step);
         }
     }
 
     /// The log begins anew at `top`: all below will come with the state.
-    fn open_gap(&mut self, top: EntryId, runs: &Runs, step: &mut Step<'_>) {
+    fn open_gap(&mut self, top: EntryId, epoch_history: &EpochHistory, step: &mut Step<'_>) {
         assert!(
             self.commit <= top,
-            "I6: {} is committed here, the greeter knows {top}",
+            "I6: {} is committed here, the donor knows {top}",
             self.commit
         );
         for token in self.writes.cut(EntryId::ZERO) {
@@ -186,23 +195,23 @@ impl Replica {
         let after = EntryId::ZERO;
         self.persist(Record::Cut { after }, step);
         if self.joining.gap.as_ref().is_none_or(|gap| gap.is_ending) {
-            self.fill(Fill::Begin, step);
+            self.fill(TransferStep::Begin, step);
         }
-        self.log = Log::after(top, runs.up_to(top));
+        self.log = Log::after(top, epoch_history.up_to(top));
         (self.persisted, self.commit, self.applying) = (top, top, top);
         self.joining.gap = Some(Gap::default());
         self.joining.is_wrong = false;
-        self.tally.fill_bytes = 0;
+        self.counters.fill_bytes = 0;
     }
 
-    fn fill(&mut self, fill: Fill, step: &mut Step<'_>) {
+    fn fill(&mut self, fill: TransferStep, step: &mut Step<'_>) {
         self.joining.untaken += 1;
         step.effects.push(Effect::Fill(fill));
     }
 
     /// Asks for what follows the cursor, unless that is under way.
     fn ask_fill(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let is_fresh = |at: u64| step.now.monotonic < at + self.tuning.retry_ms;
+        let is_fresh = |at: u64| step.now.monotonic < at + self.settings.retry_ms;
         let Some(gap) = &mut self.joining.gap else {
             return Ok(());
         };
@@ -211,30 +220,30 @@ impl Replica {
         if is_busy || !is_due || gap.asked_at.is_some_and(is_fresh) {
             return Ok(());
         }
-        let adopted = self.configuration.as_ref().expect("it was greeted");
-        let Some(greeter) = adopted.source(self.me.node) else {
+        let adopted = self.configuration.as_ref().expect("it was acquainted");
+        let Some(donor) = adopted.source(self.me.node) else {
             return Ok(());
         };
         gap.asked_at = Some(step.now.monotonic);
         gap.rate.begin(step.now.monotonic);
         let start = gap.cursor.clone();
-        let seed = greeter::seed(self.me.incarnation);
-        let ranges = ranges::hashes(step.host.committed(), &start, seed)?;
-        let looked_at = ranges.len() * ranges::RANGE_BYTES_MAX;
-        let per_second = self.tuning.fill_bytes_per_second;
+        let seed = donor::seed(self.me.incarnation);
+        let ranges = range_diff::hashes(step.host.committed(), &start, seed)?;
+        let looked_at = ranges.len() * range_diff::RANGE_BYTES_MAX;
+        let per_second = self.settings.fill_bytes_per_second;
         gap.rate.spend(looked_at, per_second, step.now.monotonic);
-        self.tally.fill_bytes += looked_at as u64;
+        self.counters.fill_bytes += looked_at as u64;
         let above = self.log.base();
-        let ask = Message::FillAsk {
+        let ask = Message::TransferRequest {
             above,
             start,
             ranges,
         };
-        self.send(greeter, ask, step);
+        self.send(donor, ask, step);
         Ok(())
     }
 
-    /// JN-4: the greeter compared the ranges from `start` to `end`, and these differ.
+    /// JN-4: the donor compared the ranges from `start` to `end`, and these differ.
     fn on_fill_part(
         &mut self,
         at: EntryId,
@@ -253,17 +262,17 @@ impl Replica {
         assert!(top <= at, "JN-4: filled to {at}, below the gap's top {top}");
         let rows = ranges.iter().flat_map(|range| &range.rows);
         let taken = rows.map(|(key, value)| key.len() + value.len()).sum();
-        let per_second = self.tuning.fill_bytes_per_second;
+        let per_second = self.settings.fill_bytes_per_second;
         gap.rate.spend(taken, per_second, step.now.monotonic);
-        self.tally.fill_bytes += taken as u64;
+        self.counters.fill_bytes += taken as u64;
         (gap.cursor, gap.asked_at) = (end, None);
         gap.is_ending = gap.cursor == keys::END[..];
         let is_ending = gap.is_ending;
         for range in ranges {
-            self.fill(Fill::Range(range), step);
+            self.fill(TransferStep::Range(range), step);
         }
         if is_ending {
-            self.fill(Fill::End { at }, step);
+            self.fill(TransferStep::End { at }, step);
         }
         self.ask_fill(step)
     }
@@ -278,7 +287,7 @@ impl Replica {
             gap.rate.end(step.now.monotonic);
         }
         match self.joining.gap.take_if(|gap| gap.is_ending) {
-            Some(gap) => self.close_gap(gap.at.expect("the greeter has named it"), step),
+            Some(gap) => self.close_gap(gap.at.expect("the donor has named it"), step),
             None if self.is_ready() => self.ask_fill(step),
             None => Ok(()),
         }
@@ -293,7 +302,7 @@ impl Replica {
         self.commit = self.commit.max(at);
         self.applying = self.applying.max(at);
         self.forget_filled(step)?;
-        self.catch_up(self.tuning.catch_up_max, step)
+        self.catch_up(self.settings.catch_up_max, step)
     }
 
     /// Whether what this member has applied is not what its log says: a gap is open, or what came
@@ -319,18 +328,21 @@ impl Replica {
             return Ok(());
         }
         let applied = self.log.applied();
-        // Who began again knows less of commits than there was when the floor rose.
-        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        // Who began again knows less of commits than there was when the safe point rose.
+        let safe_point = self
+            .configuration
+            .as_ref()
+            .map(|adopted| adopted.safe_point);
         let is_behind = self.is_behind_gap();
-        let Some(greeting) = &mut self.joining.greeting else {
+        let Some(handshake) = &mut self.joining.handshake else {
             return Ok(());
         };
         if !is_behind
-            && !greeting.is_caught_up
-            && greeting.commit <= applied
-            && floor.is_none_or(|floor| floor.min(greeting.last) <= applied)
+            && !handshake.is_caught_up
+            && handshake.commit <= applied
+            && safe_point.is_none_or(|safe_point| safe_point.min(handshake.last) <= applied)
         {
-            greeting.is_caught_up = true;
+            handshake.is_caught_up = true;
             self.on_caught_up_eventual(step)?;
         }
         self.report_done(step);
@@ -338,34 +350,34 @@ impl Replica {
     }
 
     fn report_done(&mut self, step: &mut Step<'_>) {
-        let is_fresh = |at: u64| step.now.monotonic < at + self.tuning.retry_ms;
-        let Some(greeting) = self.joining.greeting.filter(|_| !self.is_leaving()) else {
+        let is_fresh = |at: u64| step.now.monotonic < at + self.settings.retry_ms;
+        let Some(handshake) = self.joining.handshake.filter(|_| !self.is_leaving()) else {
             return;
         };
         let is_closed = match &self.joining.gap {
-            None => greeting.is_caught_up,
+            None => handshake.is_caught_up,
             Some(gap) => gap.is_ending && !self.guards.has(Guard::FillPersisted),
         };
         let is_done = (is_closed || !self.guards.has(Guard::FillDoneLast))
-            && greeting.commit <= self.commit
-            && greeting.last <= self.persisted
+            && handshake.commit <= self.commit
+            && handshake.last <= self.persisted
             && !self.is_resting(step.now.monotonic);
-        if !is_done || greeting.done_at.is_some_and(is_fresh) {
+        if !is_done || handshake.done_at.is_some_and(is_fresh) {
             return;
         }
-        if let Some(greeting) = &mut self.joining.greeting {
-            greeting.done_at = Some(step.now.monotonic);
+        if let Some(handshake) = &mut self.joining.handshake {
+            handshake.done_at = Some(step.now.monotonic);
         }
-        let (epoch, last) = (self.epoch(), greeting.last);
+        let (epoch, last) = (self.epoch(), handshake.last);
         step.effects
             .push(Effect::Coordinator(Report::SyncDone { epoch, last }));
-        // The commit point must have heard it in this epoch, and a confirmation may be lost: where
-        // nothing is written, nobody waits for it who would ask again.
+        // The commit point must have heard it in this epoch, and a confirmation may be lost. Where
+        // nothing is written, no client waits for it that would ask again.
         self.writes.confirm_sent = None;
     }
 
     /// SL-5: whether it is still to show that it keeps its budget. Where one member serves alone,
-    /// its word is needed more: until it is back, nobody answers what is asked of two.
+    /// its word is needed more: until it is back, no answer comes to what is asked of two.
     fn is_resting(&self, now: u64) -> bool {
         let serving = self
             .adopted()
@@ -374,7 +386,7 @@ impl Replica {
     }
 
     pub(super) fn tick_joining(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        self.catch_up(self.tuning.catch_up_max, step)?;
+        self.catch_up(self.settings.catch_up_max, step)?;
         self.ask_fill(step)
     }
 }

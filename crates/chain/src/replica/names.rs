@@ -1,4 +1,4 @@
-//! Whose a name is (docs/protocol/chain.md, XO-7).
+//! Whose a name is (docs/internals/protocol/chain.md, XO-7).
 //!
 //! A client's id is its own choice, so two accounts may choose the same one, by chance or to harm.
 //! From version 4 on a name has the account in it, and so have its result, its stamp and its
@@ -6,19 +6,19 @@
 //! is. So a request whose own name is new is looked for under the older one as well.
 
 use super::{Replica, Step};
+use crate::dedup::{self, DedupState};
 use crate::entry::RequestId;
-use crate::host::Token;
+use crate::host::CorrelationId;
 use crate::operation::Digest;
-use crate::results::{self, Known};
 use crate::version::Version;
 use crate::view::ViewError;
 
 impl Replica {
-    /// The name by which this chain knows the request of `token`: with its owner, but for a chain
-    /// of older members, and for a request that was carried out before names had owners.
+    /// The name by which this chain knows the request of `token`: with its owner. It has none for a
+    /// chain of older members, and for a request that was carried out before names had owners.
     pub(super) fn name_here(
         &self,
-        (token, name, digest): (Token, RequestId, Option<Digest>),
+        (token, name, digest): (CorrelationId, RequestId, Option<Digest>),
         step: &Step<'_>,
     ) -> Result<RequestId, ViewError> {
         let older = name.owned_by(0);
@@ -27,7 +27,7 @@ impl Replica {
         }
         let is_new = matches!(
             self.known(&name, step.host.committed())?,
-            None | Some(Known::TooOld | Known::TooFar)
+            None | Some(DedupState::TooOld | DedupState::TooFar)
         );
         Ok(match is_new && self.is_own(token, &older, digest, step)? {
             true => older,
@@ -35,10 +35,10 @@ impl Replica {
         })
     }
 
-    /// Whether what is known under a name of nobody is of this request.
+    /// Whether what is known under a name without an owner is of this request.
     fn is_own(
         &self,
-        token: Token,
+        token: CorrelationId,
         older: &RequestId,
         digest: Option<Digest>,
         step: &Step<'_>,
@@ -52,10 +52,12 @@ impl Replica {
             let entry = &slot.entry;
             return Ok(!entry.is_settlement() && step.host.is_own(token, &entry.result));
         }
-        Ok(match results::known(older, step.host.committed())? {
-            Some(Known::Decided { result, .. }) => step.host.is_own(token, &result),
-            Some(Known::Settled { settlement, .. }) => !Digest::differ(settlement.digest, digest),
-            Some(Known::Logged(_) | Known::TooOld | Known::TooFar) | None => false,
+        Ok(match dedup::known(older, step.host.committed())? {
+            Some(DedupState::Decided { result, .. }) => step.host.is_own(token, &result),
+            Some(DedupState::Settled { settlement, .. }) => {
+                !Digest::differ(settlement.digest, digest)
+            }
+            Some(DedupState::Logged(_) | DedupState::TooOld | DedupState::TooFar) | None => false,
         })
     }
 }

@@ -1,9 +1,9 @@
-//! Strong and bounded reads (docs/protocol/chain.md, section 7; semantics.md, section 8).
+//! Strong and bounded reads (docs/internals/protocol/chain.md, section 7; semantics.md, section 8).
 //!
 //! Invariants:
-//! - I7 every answer is given under a live lease, judged in the step that looks at the data.
-//! - I8 questions are answered by the commit point of the same epoch only.
-//! - I9 what is shown is a committed prefix.
+//! - (I7) every answer is given under a live lease, judged in the step that looks at the data.
+//! - (I8) questions are answered by the commit point of the same epoch only.
+//! - (I9) what is shown is a committed prefix.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::change::Change;
 use crate::config::NodeId;
 use crate::entry::RequestId;
 use crate::guard::Guard;
-use crate::host::{Refusal, Token};
+use crate::host::{CorrelationId, Refusal};
 use crate::log::Slot;
 use crate::message::{Message, Scope};
 use crate::stamp::EntryId;
@@ -22,7 +22,7 @@ use crate::view::ViewError;
 /// A read that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
-    token: Token,
+    token: CorrelationId,
     scope: Scope,
     level: Level,
     session: Session,
@@ -52,7 +52,7 @@ impl Reads {
         !self.waiting.is_empty()
     }
 
-    pub(super) fn drain(&mut self) -> Vec<Token> {
+    pub(super) fn drain(&mut self) -> Vec<CorrelationId> {
         let waiting = std::mem::take(&mut self.waiting).into_values();
         waiting.map(|waiting| waiting.token).collect()
     }
@@ -71,7 +71,7 @@ enum Answer {
 impl Replica {
     pub(super) fn on_read(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         scope: Scope,
         level: Level,
         session: Option<Session>,
@@ -97,7 +97,7 @@ impl Replica {
                 self.reads.next += 1;
                 self.reads.waiting.insert(number, waiting);
                 self.try_read(number, step)?;
-                self.tally.dirty_reads += u64::from(self.reads.waiting.contains_key(&number));
+                self.counters.dirty_reads += u64::from(self.reads.waiting.contains_key(&number));
                 Ok(())
             }
         }
@@ -164,7 +164,7 @@ impl Replica {
         }
     }
 
-    /// RD-3: whether somebody else has to say what is committed of a dirty register.
+    /// RD-3: whether another member has to say what is committed of a dirty register.
     fn asks(&self) -> bool {
         !self.is_commit_point() && self.guards.has(Guard::QueryByCommitPoint)
     }
@@ -197,7 +197,8 @@ impl Replica {
         }
     }
 
-    /// RD-4: nobody speaks for a register while an entry it inherited may or may not be committed.
+    /// RD-4: no member speaks for a register while an entry it inherited may or may not be
+    /// committed.
     fn speaks_for(&self, scope: &Scope) -> bool {
         let mut dirtying = self.log.dirtying(scope, self.commit);
         let inherited = dirtying.any(|slot| slot.entry.id <= self.inherited);
@@ -232,7 +233,7 @@ impl Replica {
         }
     }
 
-    /// Whatever was clean when the lease ended is behind by no more than the time since.
+    /// A register that was clean when the lease ended is behind by no more than the time since.
     fn answer_after_lease(&self, waiting: &Waiting, bound: u64, now: u64) -> Answer {
         let is_clean = self.log.dirty(&waiting.scope, self.commit).is_none();
         let since = now.saturating_sub(self.lease_until);
@@ -248,7 +249,7 @@ impl Replica {
         let Some(waiting) = self.reads.waiting.get_mut(&number) else {
             return;
         };
-        let is_fresh = |at: u64| now < at + self.tuning.retry_ms;
+        let is_fresh = |at: u64| now < at + self.settings.retry_ms;
         if waiting.asked_at.is_some_and(is_fresh) {
             return;
         }
@@ -257,7 +258,7 @@ impl Replica {
         let Some(to) = self.adopted().map(|adopted| adopted.commit_point()) else {
             return;
         };
-        self.tally.queries_asked += 1;
+        self.counters.queries_asked += 1;
         self.send(to, Message::Query { number, scope }, step);
     }
 
@@ -272,7 +273,7 @@ impl Replica {
         let is_live = step.now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseQuery);
         if is_live && !self.asks() && self.speaks_for(scope) {
             let commit = self.commit;
-            self.tally.queries_answered += 1;
+            self.counters.queries_answered += 1;
             self.send(from, Message::QueryAnswer { number, commit }, step);
         }
     }
@@ -320,7 +321,7 @@ impl Replica {
         Ok(())
     }
 
-    pub(super) fn abandon_read(&mut self, token: Token) {
+    pub(super) fn abandon_read(&mut self, token: CorrelationId) {
         self.reads
             .waiting
             .retain(|_, waiting| waiting.token != token);

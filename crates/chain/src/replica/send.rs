@@ -1,4 +1,5 @@
-//! What the strong path sends, and sends again (docs/protocol/chain.md, sections 5 and 6).
+//! What the strong path sends, and sends again
+//! (docs/internals/protocol/chain.md, sections 5 and 6).
 //!
 //! Everything here is cumulative: one `Append`, `Confirm` or `Commit` says what several inputs gave
 //! rise to, which is what makes batches of what is queued.
@@ -68,10 +69,10 @@ impl Replica {
                 let has_room = |entry: &Arc<Entry>| {
                     let before = bytes;
                     bytes += entry.content_bytes();
-                    before < self.tuning.append_bytes_max
+                    before < self.settings.append_bytes_max
                 };
                 let entries: Vec<_> = entries
-                    .take(self.tuning.append_entries_max)
+                    .take(self.settings.append_entries_max)
                     .map(|slot| slot.entry.clone())
                     .take_while(has_room)
                     .collect();
@@ -124,10 +125,10 @@ impl Replica {
         }
     }
 
-    /// Says again what may have been lost: greetings, entries, confirmations, commits.
+    /// Says again what may have been lost: handshakes, entries, confirmations, commits.
     pub(super) fn retry_writes(&mut self, step: &mut Step<'_>) {
         let now = step.now.monotonic;
-        let is_late = |at: u64| at + self.tuning.retry_ms <= now;
+        let is_late = |at: u64| at + self.settings.retry_ms <= now;
         for (node, follower) in &mut self.writes.followers {
             if !follower.said_at.is_some_and(is_late) {
                 continue;

@@ -1,11 +1,12 @@
-//! Strong writes and conditional operations, in both wirings (docs/protocol/chain.md, sections 5,
+//! Strong writes and conditional operations, in both wirings (docs/internals/protocol/chain.md,
+//! sections 5,
 //! 6, 8, 9).
 //!
 //! Invariants:
-//! - I4 an entry is forwarded (chain wiring) and confirmed after it is persisted; commits are
+//! - (I4) an entry is forwarded (chain wiring) and confirmed after it is persisted; commits are
 //!   counted from confirmations of this epoch.
-//! - I11 decision and append are one step; the answer waits for the entry's own commit, and for the
-//!   engine to have it, so that whoever was answered can read it.
+//! - (I11) decision and append are one step. The answer waits for the entry's own commit, and for
+//!   the engine to have it, so that the client can then read it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -13,22 +14,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Ahead, Effect, Replica, Reply, Step};
+use super::{PossibleInputs, Replica, Reply, Step};
 use crate::change::{Change, Mutation, apply};
-use crate::config::{NodeId, Wiring};
+use crate::config::NodeId;
+use crate::dedup::{self, DedupCursor, DedupState};
 use crate::entry::{Entry, RequestId};
 use crate::guard::Guard;
-use crate::host::{Decided, Refusal, Token};
+use crate::host::{CorrelationId, Decided, Refusal};
 use crate::log::Slot;
 use crate::record::Record;
-use crate::results::{self, Known, Swept};
 use crate::stamp::{EntryId, Stamp};
 use crate::view::{View, ViewError};
+
+mod commit;
 
 /// What is known of a member to which entries are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Follower {
-    /// Up to where entries were sent; `None` until it answered the greeting.
+    /// Up to where entries were sent; `None` until it answered the handshake.
     pub(super) sent: Option<EntryId>,
     /// The commit id it was told last.
     pub(super) told: EntryId,
@@ -40,7 +43,7 @@ pub(super) struct Follower {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
     id: EntryId,
-    token: Token,
+    token: CorrelationId,
     /// The name under which the result is kept, where the request found it decided already.
     repeats: Option<RequestId>,
 }
@@ -57,7 +60,7 @@ pub(super) struct Writes {
     pub(super) confirm_sent: Option<EntryId>,
     /// The commit id that the predecessor was told (chain wiring).
     pub(super) told_upstream: EntryId,
-    /// Whether the head is to be told what is persisted here, as the chain waits for somebody.
+    /// Whether the head is to be told what is persisted here, as the chain waits for a member.
     pub(super) tells_head: bool,
     /// Whether the source is to be asked for what follows the last entry.
     pub(super) resend_due: bool,
@@ -66,20 +69,20 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// See [`Ahead`]: a flush leaves nothing unsaid, so what was said follows from what is here.
-    /// A confirmation counts as far as it is above the commit id; for what a joining member is kept
-    /// entries, wherever it is.
+    /// See [`PossibleInputs`]: a flush leaves nothing unsaid, so what was said follows from what is
+    /// here. A confirmation counts as far as it is above the commit id; for what a joining member
+    /// is kept entries, wherever it is.
     pub(super) fn hash_future<H: Hasher>(
         &self,
-        ahead: &Ahead,
+        ahead: &PossibleInputs,
         commit: EntryId,
         joining: Option<NodeId>,
         state: &mut H,
     ) {
         for (node, follower) in &self.followers {
             (node, follower.sent).hash(state);
-            let is_greeted = follower.sent.is_none() && follower.said_at.is_some();
-            is_greeted.hash(state);
+            let is_acquainted = follower.sent.is_none() && follower.said_at.is_some();
+            is_acquainted.hash(state);
         }
         for (node, confirmed) in &self.confirmed {
             let confirmed = match joining == Some(*node) {
@@ -108,7 +111,7 @@ impl Writes {
         }
     }
 
-    pub(super) fn greet(&mut self, nodes: impl Iterator<Item = NodeId>, told: EntryId) {
+    pub(super) fn send_handshakes(&mut self, nodes: impl Iterator<Item = NodeId>, told: EntryId) {
         let follower = Follower {
             sent: None,
             told,
@@ -117,8 +120,8 @@ impl Writes {
         self.followers = nodes.map(|node| (node, follower)).collect();
     }
 
-    /// Followers that have not answered a greeting, and have not just been sent one.
-    pub(super) fn greetings_due(&mut self, now: u64) -> Vec<NodeId> {
+    /// Followers that have not answered a handshake, and have not just been sent one.
+    pub(super) fn handshakes_due(&mut self, now: u64) -> Vec<NodeId> {
         let due = |follower: &Follower| follower.sent.is_none() && follower.said_at.is_none();
         let mut nodes = Vec::new();
         for (node, follower) in &mut self.followers {
@@ -136,7 +139,7 @@ impl Writes {
     }
 
     /// Tokens that wait for entries above `after`.
-    pub(super) fn cut(&mut self, after: EntryId) -> Vec<Token> {
+    pub(super) fn cut(&mut self, after: EntryId) -> Vec<CorrelationId> {
         let from = self.waiting.partition_point(|waiting| waiting.id <= after);
         self.waiting
             .drain(from..)
@@ -144,7 +147,7 @@ impl Writes {
             .collect()
     }
 
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Token> + use<> {
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = CorrelationId> + use<> {
         std::mem::take(&mut self.waiting)
             .into_iter()
             .map(|waiting| waiting.token)
@@ -160,7 +163,7 @@ impl Writes {
     }
 
     /// Answers `token` when `id` is committed and applied.
-    fn wait(&mut self, id: EntryId, token: Token, repeats: Option<RequestId>) {
+    fn wait(&mut self, id: EntryId, token: CorrelationId, repeats: Option<RequestId>) {
         let at = self.waiting.partition_point(|other| other.id <= id);
         self.waiting.insert(at, Waiting { id, token, repeats });
     }
@@ -170,7 +173,7 @@ impl Replica {
     /// WR-1, CO-1: looks the name up, decides on the whole log, appends.
     pub(super) fn on_submit(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         request: Option<RequestId>,
         barrier: Vec<Bytes>,
         step: &mut Step<'_>,
@@ -195,7 +198,7 @@ impl Replica {
             Some(Refusal::NotServing)
         } else if !self.is_head() {
             Some(Refusal::NotHead)
-        } else if self.tuning.uncommitted_max as u64 <= uncommitted {
+        } else if self.settings.uncommitted_max as u64 <= uncommitted {
             Some(Refusal::Overloaded)
         } else {
             None
@@ -205,7 +208,7 @@ impl Replica {
     /// Decides the request of `token` on the state after the whole log, and appends the entry.
     pub(super) fn decide(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         request: Option<RequestId>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
@@ -252,7 +255,7 @@ impl Replica {
         &self,
         name: &RequestId,
         committed: &dyn View,
-    ) -> Result<Option<Known>, ViewError> {
+    ) -> Result<Option<DedupState>, ViewError> {
         if !self.guards.has(Guard::Dedupe) {
             return Ok(None);
         }
@@ -265,30 +268,41 @@ impl Replica {
         if let Some(id) = self.log.named(name)
             && counts(id)
         {
-            return Ok(Some(Known::Logged(id)));
+            return Ok(Some(DedupState::Logged(id)));
         }
-        results::known(name, committed)
+        dedup::known(name, committed)
     }
 
-    fn answer_known(&mut self, token: Token, name: RequestId, known: Known, step: &mut Step<'_>) {
+    fn answer_known(
+        &mut self,
+        token: CorrelationId,
+        name: RequestId,
+        known: DedupState,
+        step: &mut Step<'_>,
+    ) {
         match known {
-            Known::Logged(id) => self.writes.wait(id, token, Some(name)),
-            Known::Decided { id, result } => step.reply(token, Reply::Repeated { id, result }),
-            Known::Settled { .. } => step.refuse(token, Refusal::NameUsed(name)),
-            Known::TooOld => step.refuse(token, Refusal::TooOld(name)),
-            Known::TooFar => step.refuse(token, Refusal::TooFar(name)),
+            DedupState::Logged(id) => self.writes.wait(id, token, Some(name)),
+            DedupState::Decided { id, result } => step.reply(token, Reply::Repeated { id, result }),
+            DedupState::Settled { .. } => step.refuse(token, Refusal::NameUsed(name)),
+            DedupState::TooOld => step.refuse(token, Refusal::TooOld(name)),
+            DedupState::TooFar => step.refuse(token, Refusal::TooFar(name)),
         }
     }
 
     /// D12: an outcome that depends on the state is an entry. A chain of one may spare it for a
-    /// request without a name: nobody can be handed what it rests on, and no retry can be told
-    /// otherwise, so to wait until what was seen is committed is enough.
+    /// request without a name. No other member can be handed what it rests on, and no retry can be
+    /// told otherwise. So to wait until what was seen is committed is enough.
     fn needs_entry(&self, decided: &Decided, request: Option<RequestId>) -> bool {
         let is_spared = self.is_alone() && request.is_none();
         decided.depends_on_state && !is_spared && self.guards.has(Guard::NoLogged)
     }
 
-    fn answer_without_entry(&mut self, token: Token, depends_on_state: bool, step: &mut Step<'_>) {
+    fn answer_without_entry(
+        &mut self,
+        token: CorrelationId,
+        depends_on_state: bool,
+        step: &mut Step<'_>,
+    ) {
         let id = self.log.last();
         let waits = depends_on_state && self.guards.has(Guard::NoLogged);
         if !waits || id <= self.log.applied() {
@@ -309,13 +323,16 @@ impl Replica {
     ) -> Result<EntryId, ViewError> {
         let prev = self.log.last();
         let id = EntryId::new(self.epoch(), prev.index + 1);
-        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
+        let safe_point = self
+            .configuration
+            .as_ref()
+            .map(|adopted| adopted.safe_point);
         let stamp = stamp(id);
         assert!(stamp.base <= id, "I14: {stamp:?} is beyond its entry {id}");
         let entry = Arc::new(Entry {
             id,
             prev,
-            floor: floor.unwrap_or_default(),
+            safe_point: safe_point.unwrap_or_default(),
             stamp,
             request,
             result,
@@ -393,141 +410,6 @@ impl Replica {
         }
         self.learn(commit, step)
     }
-
-    /// WR-6: a ready member takes over what the commit point recorded.
-    pub(super) fn learn(&mut self, commit: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if self.is_commit_point() {
-            return Ok(());
-        }
-        self.set_commit(commit.min(self.log.last()), step)
-    }
-
-    /// WR-4, WC-4: a member has persisted everything up to `id`, in this epoch.
-    pub(super) fn on_confirm(
-        &mut self,
-        from: NodeId,
-        id: EntryId,
-        step: &mut Step<'_>,
-    ) -> Result<(), ViewError> {
-        let is_ours = self.log.runs().contains(id) || id <= self.commit;
-        if !is_ours && self.guards.has(Guard::ConfirmId) {
-            return Ok(());
-        }
-        let confirmed = self.writes.confirmed.entry(from).or_default();
-        if *confirmed < id {
-            *confirmed = id;
-            self.note_delay(from, id, step.now.monotonic);
-        }
-        self.tick_heard(step);
-        // One that has not answered its greeting is still to be greeted again, after a while.
-        if let Some(follower) = self.writes.followers.get_mut(&from)
-            && let Some(sent) = follower.sent
-        {
-            // What was sent behind it may be lost, and then nobody else asks for it.
-            follower.said_at = (id < sent).then_some(step.now.monotonic);
-        }
-        self.advance_commit(step)
-    }
-
-    /// WR-5, WC-5: the commit point counts who has persisted what.
-    pub(super) fn advance_commit(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if !self.is_ready() || !self.is_commit_point() {
-            return Ok(());
-        }
-        let adopted = self.configuration.as_ref().expect("a ready member has one");
-        let confirmed = |node: NodeId| match node == self.me.node {
-            true => self.persisted,
-            false => self.writes.confirmed_by(node),
-        };
-        let counts = |seat: &&crate::config::Seat| {
-            let is_needed = adopted.wiring == Wiring::Star || adopted.syncing() == Some(seat.node);
-            let is_waited_for = seat.role == crate::config::Role::Serving
-                || self.guards.has(Guard::SyncingConfirms);
-            seat.node == self.me.node || (is_needed && is_waited_for)
-        };
-        let seats = adopted.seats.iter().filter(counts);
-        let commit = seats.map(|seat| confirmed(seat.node)).min();
-        self.set_commit(commit.unwrap_or_default(), step)
-    }
-
-    fn set_commit(&mut self, commit: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if commit <= self.commit {
-            return Ok(());
-        }
-        self.commit = commit;
-        self.writes.progress_at = step.now.monotonic;
-        self.apply_committed(step);
-        self.retry_reads(step)
-    }
-
-    /// Hands committed entries to the engine; above an open gap they wait (D9). A joining member
-    /// that is sent what others had committed waits until it has them too: its engine is not to be
-    /// ahead of its records, nor its log released before they are durable.
-    pub(super) fn apply_committed(&mut self, step: &mut Step<'_>) {
-        if self.joining.is_open() && self.guards.has(Guard::FillDefers) {
-            return;
-        }
-        let upto = self.commit.min(self.persisted);
-        let committed = self.log.above(self.applying);
-        for slot in committed.take_while(|slot| slot.entry.id <= upto) {
-            // JN-5: what is held back comes later.
-            let Some(mutations) = slot.mutations.clone() else {
-                return;
-            };
-            let id = slot.entry.id;
-            step.effects.push(Effect::Apply { id, mutations });
-            self.applying = id;
-        }
-    }
-
-    /// The engine has everything up to `id`.
-    pub(super) fn on_applied(&mut self, id: EntryId, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if self.joining.is_open() {
-            // Of the state that the engine had before the gap was opened.
-            return Ok(());
-        }
-        let before = self.log.applied();
-        self.on_applied_eventual(before, id, step)?;
-        self.log.on_applied(id);
-        while let Some(waiting) = self.writes.waiting.front()
-            && waiting.id <= id
-        {
-            let Waiting { id, token, repeats } = *waiting;
-            self.writes.waiting.pop_front();
-            let reply = match repeats {
-                None => Reply::Decided { id: Some(id) },
-                Some(name) => match results::known(&name, step.host.committed())? {
-                    Some(Known::Decided { id, result }) => Reply::Repeated { id, result },
-                    Some(Known::Settled { .. }) => Reply::Refused(Refusal::NameUsed(name)),
-                    _ => Reply::Unknown,
-                },
-            };
-            step.reply(token, reply);
-        }
-        self.release();
-        self.on_applied_reads(step)
-    }
-
-    /// LT-1, and what a joining member was told that it would be sent stays until it has it. Those
-    /// that serve have everything that is committed.
-    fn release(&mut self) {
-        let keep = match self.is_alone() {
-            true => 0,
-            false => self.tuning.window_entries,
-        };
-        let joining = self.adopted().and_then(|adopted| {
-            let node = adopted.syncing()?;
-            (adopted.source(node) == Some(self.me.node)).then_some(node)
-        });
-        let applied = self.log.applied();
-        let held = joining.map(|node| self.writes.confirmed_by(node));
-        self.log
-            .release(held.map_or(applied, |held| held.min(applied)), keep);
-    }
-
-    pub(super) fn abandon_write(&mut self, token: Token) {
-        self.writes.waiting.retain(|waiting| waiting.token != token);
-    }
 }
 
 /// What an entry does to the state `newest`, with what is kept of its name. `swept` is what was
@@ -538,14 +420,16 @@ impl Replica {
 pub fn compute(
     entry: &Entry,
     newest: &dyn View,
-    swept: &mut Swept,
+    swept: &mut DedupCursor,
 ) -> Result<Vec<Mutation>, ViewError> {
     let under = entry.under();
     let mut out: Vec<Mutation> = Vec::with_capacity(entry.changes.len() + 2);
     for change in &entry.changes {
         let current = match change {
             Change::Put { .. } | Change::Remove { .. } => None,
-            Change::Merge { key, .. } | Change::Collect { key, .. } | Change::Turn { key, .. } => {
+            Change::Merge { key, .. }
+            | Change::Collect { key, .. }
+            | Change::SetMode { key, .. } => {
                 let earlier = out.iter().rev().find(|mutation| mutation.key == *key);
                 match earlier {
                     Some(mutation) => mutation.value.clone(),
@@ -556,7 +440,7 @@ pub fn compute(
         apply(change, current, &under, &mut out)?;
     }
     if let Some(name) = entry.request {
-        results::record(entry, name, newest, swept, &mut out)?;
+        dedup::record(entry, name, newest, swept, &mut out)?;
     }
     Ok(out)
 }

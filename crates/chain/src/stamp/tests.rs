@@ -61,7 +61,7 @@ proptest! {
         prop_assert_eq!(decoded(bytes).unwrap(), stamp);
     }
 
-    /// S2: nothing eventual sorts below the strong write it is based on.
+    /// STAMP-2: nothing eventual sorts below the strong write it is based on.
     #[test]
     fn a_strong_stamp_is_the_least_of_its_base(stamp in any_stamp()) {
         prop_assert!(Stamp::strong(stamp.base) <= stamp);

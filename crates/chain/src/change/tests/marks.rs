@@ -44,10 +44,10 @@ struct Operation {
 struct Chain {
     pairs: BTreeMap<Bytes, Bytes>,
     last: EntryId,
-    floor: EntryId,
+    safe_point: EntryId,
     overlay: Vec<Operation>,
     all: BTreeMap<Bytes, Register>,
-    /// Whether strong marks at or below the floor go as soon as they can, not in passing.
+    /// Whether strong marks at or below the safe point go as soon as they can, not in passing.
     is_eager: bool,
 }
 
@@ -70,12 +70,22 @@ impl Chain {
     fn append(&mut self, change: Option<&Change>, stamp: Option<Stamp>) {
         let id = EntryId::new(1, self.last.index + 1);
         let stamp = stamp.unwrap_or(Stamp::strong(id));
-        let floor = self.floor;
+        let safe_point = self.safe_point;
         self.last = id;
         let mut mutations = Vec::new();
         if let Some(change) = change {
             let current = self.pairs.get(change.key()).cloned();
-            apply(change, current, &Under { id, stamp, floor }, &mut mutations).unwrap();
+            apply(
+                change,
+                current,
+                &ApplyContext {
+                    id,
+                    stamp,
+                    safe_point,
+                },
+                &mut mutations,
+            )
+            .unwrap();
         }
         for Mutation { key, value } in mutations {
             match value {
@@ -101,14 +111,14 @@ impl Chain {
                 continue;
             }
             let mut register = Register::decode(value).unwrap();
-            register.collect_strong(self.floor);
+            register.collect_strong(self.safe_point);
             self.pairs
                 .extend(stored(&register).map(|value| (key, value)));
         }
     }
 
     fn merge(&mut self, key: Bytes, ops: Vec<ElementOp>, stamp: Option<Stamp>) {
-        let marks = Marks::Kept;
+        let marks = TombstonePolicy::Kept;
         let merge = (!ops.is_empty()).then_some(Change::Merge { key, ops, marks });
         self.append(merge.as_ref(), stamp);
     }
@@ -149,14 +159,14 @@ impl Chain {
         has_survivors
     }
 
-    /// Every member has applied everything: the floor is raised to here.
+    /// Every member has applied everything: the safe point is raised to here.
     fn raise(&mut self) {
-        self.floor = self.last;
+        self.safe_point = self.last;
     }
 
-    /// Appends a `Collect` for each of the first rows at or below the floor.
+    /// Appends a `Collect` for each of the first rows at or below the safe point.
     fn collect(&mut self, count: usize) {
-        let is_below = |row: &(EntryId, Bytes, Stamp)| row.0 <= self.floor;
+        let is_below = |row: &(EntryId, Bytes, Stamp)| row.0 <= self.safe_point;
         let rows: Vec<_> = self.rows().into_iter().filter(is_below).collect();
         for (entry, key, stamp) in rows.into_iter().take(count) {
             let collect = Change::Collect { key, entry, stamp };
@@ -212,7 +222,7 @@ fn d6_the_version_rises_where_the_greatest_stamp_does_not() {
     let merge = |text| Change::Merge {
         key: key(),
         ops: ops(text),
-        marks: Marks::Dropped,
+        marks: TombstonePolicy::Dropped,
     };
     let mut current = None;
     let mut seen = Vec::new();
@@ -235,9 +245,12 @@ fn d7_a_late_entry_with_a_small_stamp_keeps_its_mark() {
     chain.stamp(&key(), ops("+x=1"), at(1), 3);
     chain.stamp(&key(), ops("-x=1"), at(1), 4);
     chain.append(None, None);
-    chain.floor = at(2);
+    chain.safe_point = at(2);
     let removal = chain.overlay[1].stamp;
-    assert!(removal < Stamp::strong(chain.floor), "its stamp is below");
+    assert!(
+        removal < Stamp::strong(chain.safe_point),
+        "its stamp is below"
+    );
     assert!(chain.settle(1));
     assert!(
         chain.register(&key()).is_marked_by(removal),
@@ -273,7 +286,7 @@ fn d7_strong_marks_go_before_the_merge() {
         names.collect::<Vec<_>>()
     };
     assert_eq!(order(false), ["b", "c", "a"]);
-    assert_eq!(order(true), order(false), "whoever swept earlier agrees");
+    assert_eq!(order(true), order(false), "an earlier sweep agrees");
 }
 
 #[test]
@@ -295,7 +308,7 @@ fn check_rows(before: &str, write: &str, is_eventual: bool, expected: &[&str]) {
     let merge = |text| Change::Merge {
         key: key(),
         ops: ops(text),
-        marks: Marks::Kept,
+        marks: TombstonePolicy::Kept,
     };
     let before = applied(&merge(before), None, &under(1)).pop().unwrap();
     let stamp = match is_eventual {
@@ -305,7 +318,7 @@ fn check_rows(before: &str, write: &str, is_eventual: bool, expected: &[&str]) {
         },
         false => Stamp::strong(at(2)),
     };
-    let under = Under { stamp, ..under(2) };
+    let under = ApplyContext { stamp, ..under(2) };
     let mutations = applied(&merge(write), before.value, &under);
     let name = |mutation: &Mutation| match (parse_row_key(&mutation.key), &mutation.value) {
         (Some((id, register)), Some(value)) => {
@@ -351,8 +364,8 @@ fn a_row_whose_mark_was_replaced_removes_only_itself() {
         entry,
         stamp,
     };
-    let under = Under {
-        floor: chain.floor,
+    let under = ApplyContext {
+        safe_point: chain.safe_point,
         ..under(9)
     };
     let current = chain.pairs.get(&key()).cloned();
@@ -370,8 +383,8 @@ fn collecting_what_is_absent_removes_the_row() {
         entry: at(1),
         stamp: Stamp::strong(at(1)),
     };
-    let under = Under {
-        floor: at(1),
+    let under = ApplyContext {
+        safe_point: at(1),
         ..under(2)
     };
     let gone = Mutation {
@@ -391,7 +404,7 @@ fn nothing_is_collected_above_the_floor() {
     let error = apply(&collect, None, &under(2), &mut Vec::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "malformed bytes: a collection above the floor"
+        "malformed bytes: a collection above the safe point"
     );
 }
 
@@ -399,7 +412,7 @@ fn nothing_is_collected_above_the_floor() {
 #[derive(Clone, Debug)]
 enum Step {
     Write(Bytes, Vec<ElementOp>),
-    /// On a base so far from the floor to the last entry, of eight parts.
+    /// On a base so far from the safe point to the last entry, of eight parts.
     Stamp(Bytes, Vec<ElementOp>, u64),
     Settle(prop::sample::Index),
     Raise,
@@ -430,8 +443,8 @@ impl Chain {
         match step {
             Step::Write(key, ops) => self.write(key, ops.clone()),
             Step::Stamp(key, ops, part) => {
-                let above = (self.last.index - self.floor.index) * part / 8;
-                let base = at(self.floor.index + above);
+                let above = (self.last.index - self.safe_point.index) * part / 8;
+                let base = at(self.safe_point.index + above);
                 self.stamp(key, ops.clone(), base, clock);
             }
             Step::Settle(_) if self.overlay.is_empty() => {}
@@ -450,7 +463,7 @@ impl Chain {
         }
     }
 
-    /// C1 and C2.
+    /// COORD-1 and COORD-2.
     fn check_rows(&self) {
         let rows = self.rows();
         for key in self.pairs.keys().filter(|key| key.get(8) != Some(&ROWS)) {
@@ -460,9 +473,15 @@ impl Chain {
                     .any(|(id, of, stamp)| of == key && wanted(*id, *stamp))
             };
             let mut marks = register.marks().filter(|mark| !mark.is_strong());
-            assert!(marks.all(|mark| has_row(&|_, stamp| stamp == mark)), "C1");
+            assert!(
+                marks.all(|mark| has_row(&|_, stamp| stamp == mark)),
+                "CHANGE-1"
+            );
             let is_left = register.is_empty() && register.marks().all(|mark| mark.is_strong());
-            assert!(!is_left || has_row(&|id, _| id == register.version), "C2");
+            assert!(
+                !is_left || has_row(&|id, _| id == register.version),
+                "CHANGE-2"
+            );
         }
     }
 
@@ -517,9 +536,10 @@ proptest! {
         let merged = |writes: &[(usize, Vec<ElementOp>)]| {
             let mut current = None;
             for (place, (clock, ops)) in writes.iter().enumerate() {
-                let change = Change::Merge { key: key(), ops: ops.clone(), marks: Marks::Kept };
+                let (ops, marks) = (ops.clone(), TombstonePolicy::Kept);
+                let change = Change::Merge { key: key(), ops, marks };
                 let stamp = eventual(*clock as u64 + 1);
-                let under = Under { stamp, ..under(place as u64 + 1) };
+                let under = ApplyContext { stamp, ..under(place as u64 + 1) };
                 let mutations = applied(&change, current.take(), &under);
                 current = mutations.into_iter().next_back().and_then(|put| put.value);
             }

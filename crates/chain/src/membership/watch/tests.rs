@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{Incarnation, NodeId};
-use crate::membership::LifeRecord;
+use crate::membership::IncarnationRecord;
 use crate::replica::{Identity, Report};
 use crate::stamp::EntryId;
 
@@ -23,7 +23,7 @@ fn identity() -> Identity {
 }
 
 fn record() -> SessionRecord {
-    let life = LifeRecord {
+    let incarnation = IncarnationRecord {
         chain: ChainId(0),
         identity: identity(),
         reports: vec![Report::Adopted { epoch: 3 }],
@@ -32,7 +32,7 @@ fn record() -> SessionRecord {
         identity: identity(),
         name: "n1".to_owned(),
         address: String::new(),
-        lives: vec![life],
+        incarnations: vec![incarnation],
     }
 }
 
@@ -61,7 +61,7 @@ impl Cluster {
         }
     }
 
-    fn look(&mut self, watch: &mut Watch, ms: u64) -> Result<Vec<Session>, Trouble> {
+    fn look(&mut self, watch: &mut Watch, ms: u64) -> Result<Vec<ProcessSession>, Trouble> {
         self.asked.clear();
         watch.begin(at(ms));
         while let Some(ask) = watch.ask().cloned() {
@@ -132,7 +132,7 @@ fn z2_a_version_that_was_seen_for_the_time_of_a_session_is_ended() {
         assert!(sessions[0].is_heard);
     }
     assert_eq!(cluster.look(&mut watch, 2000), Ok(Vec::new()));
-    // C5: how far its disks came is noted before.
+    // COORD-5: how far its disks came is noted before.
     let progress = Progress {
         epoch: 3,
         last: EntryId::ZERO,
@@ -179,7 +179,11 @@ fn a_session_that_cannot_be_read_is_ended_all_the_same() {
     let damaged = Err(Trouble::Damaged("no session".to_owned()));
     cluster.record = Err("no session".to_owned());
     for ms in [0, 400, 800] {
-        assert_eq!(cluster.look(&mut watch, ms), damaged, "its lives may live");
+        assert_eq!(
+            cluster.look(&mut watch, ms),
+            damaged,
+            "its incarnations may live"
+        );
     }
     assert_eq!(cluster.look(&mut watch, 1000), Ok(Vec::new()));
 }
@@ -201,7 +205,7 @@ fn z6_a_configuration_that_is_older_than_a_known_one_is_trouble() {
 }
 
 #[test]
-fn z9_whoever_does_not_speak_the_version_reads_nothing_and_is_none() {
+fn z9_a_node_that_does_not_support_the_version_reads_nothing_and_is_none() {
     let mut watch = watch();
     watch.begin(at(0));
     let unspoken = watch.on_told(at(0), Told::Cluster(Version(4)));

@@ -6,9 +6,9 @@ use super::*;
 
 /// What a register says, without the order of its groups and without groups of which nothing is
 /// left but their place in it.
-fn elements(register: &Register) -> (Stamp, BTreeMap<Bytes, (Stamp, Vec<Member>)>) {
+fn elements(register: &Register) -> (Stamp, BTreeMap<Bytes, (Stamp, Vec<Element>)>) {
     let says_something =
-        |group: &&Group| !group.members.is_empty() || register.cleared < group.cleared;
+        |group: &&ElementSet| !group.members.is_empty() || register.cleared < group.cleared;
     let groups = register.groups.iter().filter(says_something);
     let groups = groups.map(|group| (group.name.clone(), (group.cleared, group.members.clone())));
     (register.cleared, groups.collect())
@@ -146,13 +146,15 @@ fn the_newest_stamp_and_the_marks_are_those_of_the_elements() {
 #[test]
 fn where_the_mark_of_a_group_goes_that_of_the_register_still_holds() {
     let eventual = |clock| Stamp { clock, ..stamp(2) };
-    for (cleared_all, cleared, floor) in [(eventual(1), stamp(5), 5), (stamp(2), eventual(9), 1)] {
+    for (cleared_all, cleared, safe_point) in
+        [(eventual(1), stamp(5), 5), (stamp(2), eventual(9), 1)]
+    {
         let mut register = merged(&[
             (stamp(1), vec![add("a", "1")]),
             (cleared_all, vec![ElementOp::ClearAll]),
             (cleared, vec![clear("a")]),
         ]);
-        register.collect_strong(EntryId::new(1, floor));
+        register.collect_strong(EntryId::new(1, safe_point));
         register.collect_of(eventual(9));
         check_invariants(&register);
         assert!(register.covers(&[add("a", "1")], stamp(1)));
@@ -203,11 +205,11 @@ proptest! {
     #[test]
     fn joining_collected_registers_is_a_join(
         parts in any_parts(),
-        floors in prop::array::uniform3(0..4_u64),
+        safe_points in prop::array::uniform3(0..4_u64),
     ) {
         let [a, b, c] = [0, 1, 2].map(|at| {
             let mut register = merged(&parts[at]);
-            register.collect_strong(EntryId::new(1, floors[at]));
+            register.collect_strong(EntryId::new(1, safe_points[at]));
             if let Some((stamp, _)) = parts[at].first() {
                 register.collect_of(*stamp);
             }
@@ -224,7 +226,7 @@ proptest! {
     /// semantics.md, section 6: for every S' that extends S, S' with X is S' with what survives of
     /// X on S.
     #[test]
-    fn what_does_not_survive_a_state_changes_none_that_extends_it(
+    fn a_change_without_effect_on_a_state_has_none_on_its_extensions(
         writes in any_writes(),
         more in any_writes(),
         ops in any_ops(),
@@ -257,23 +259,23 @@ proptest! {
         }
     }
 
-    /// R4, and collecting in two steps is collecting in one.
+    /// REGISTER-4, and collecting in two steps is collecting in one.
     #[test]
     fn collecting_shows_what_was_shown(
         writes in any_writes(),
-        floor in 0..4_u64,
+        safe_point in 0..4_u64,
         step in 0..4_u64,
         at in any_stamp(),
     ) {
         let whole = merged(&writes);
         let mut collected = whole.clone();
-        collected.collect_strong(EntryId::new(1, floor));
+        collected.collect_strong(EntryId::new(1, safe_point));
         let once = collected.clone();
-        collected.collect_strong(EntryId::new(1, floor.min(step)));
+        collected.collect_strong(EntryId::new(1, safe_point.min(step)));
         prop_assert_eq!(&collected, &once);
         let mut in_steps = whole.clone();
-        in_steps.collect_strong(EntryId::new(1, floor.min(step)));
-        in_steps.collect_strong(EntryId::new(1, floor));
+        in_steps.collect_strong(EntryId::new(1, safe_point.min(step)));
+        in_steps.collect_strong(EntryId::new(1, safe_point));
         prop_assert_eq!(&in_steps, &once);
         collected.collect_of(at);
         prop_assert_eq!(shown(&collected), shown(&whole));

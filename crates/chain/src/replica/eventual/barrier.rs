@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::config::NodeId;
 use crate::entry::RequestId;
 use crate::guard::Guard;
-use crate::host::{Refusal, Token};
+use crate::host::{CorrelationId, Refusal};
 use crate::message::{Message, Scope};
 use crate::operation::Operation;
 use crate::replica::{Level, Replica, Reply, Session, Step};
@@ -20,14 +20,14 @@ use crate::view::ViewError;
 enum Act {
     Decide(Option<RequestId>),
     Read,
-    /// Takes this collection a step further, if it is closing since this entry (MD-4).
+    /// Takes this collection a step further, if it is draining since this entry (MD-4).
     Close(u64, EntryId),
 }
 
 /// A barrier that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Barrier {
-    pub(super) token: Token,
+    pub(super) token: CorrelationId,
     act: Act,
     scope: Scope,
     /// Of a read: what its session has seen.
@@ -53,7 +53,7 @@ impl Replica {
     /// BR-1, for a conditional operation; this member is the head.
     pub(in crate::replica) fn begin_barrier(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         request: Option<RequestId>,
         keys: Vec<Bytes>,
         step: &mut Step<'_>,
@@ -65,7 +65,7 @@ impl Replica {
     /// BR-1, for a read.
     pub(in crate::replica) fn begin_barrier_read(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         (scope, session): (Scope, Session),
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
@@ -83,7 +83,7 @@ impl Replica {
     /// MD-4: asks for all that is held; this member is the head.
     pub(super) fn begin_closing(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         (collection, since): (u64, EntryId),
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
@@ -91,12 +91,12 @@ impl Replica {
         self.gather(token, Act::Close(collection, since), asked, step)
     }
 
-    /// Who has been asked what is held of a closing collection, and has not answered.
+    /// Who has been asked what is held of a draining collection, and has not answered.
     pub(super) fn silent_in_closing(&self, collection: u64) -> Vec<NodeId> {
         let barriers = self.eventual.barriers.values();
-        let mut closing = barriers
+        let mut draining = barriers
             .filter(|barrier| matches!(barrier.act, Act::Close(other, _) if other == collection));
-        closing.next().map_or_else(Vec::new, |barrier| {
+        draining.next().map_or_else(Vec::new, |barrier| {
             let silent = self.others().into_iter();
             silent.filter(|it| !barrier.answered.contains(it)).collect()
         })
@@ -104,7 +104,7 @@ impl Replica {
 
     fn gather(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         act: Act,
         (scope, session): (Scope, Session),
         step: &mut Step<'_>,
@@ -166,7 +166,7 @@ impl Replica {
         self.try_barrier(number, step)
     }
 
-    /// BR-3, BR-4: when all have answered, settles what they named and what is held here; then
+    /// BR-3, BR-4: when all have answered, settles what they named and what is held here. Then it
     /// decides, or waits for the commit of what was there to be read.
     fn try_barrier(&mut self, number: u64, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.is_withholding() {
@@ -250,7 +250,7 @@ impl Replica {
 
     pub(super) fn retry_barriers(&mut self, step: &mut Step<'_>) {
         let now = step.now.monotonic;
-        let retry_ms = self.tuning.retry_ms;
+        let retry_ms = self.settings.retry_ms;
         let barriers = self.eventual.barriers.iter();
         let late = barriers.filter(|(_, barrier)| barrier.asked_at + retry_ms <= now);
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();

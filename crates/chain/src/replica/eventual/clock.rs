@@ -1,8 +1,8 @@
-//! The hybrid clock of a member's stamps (docs/protocol/semantics.md, section 3).
+//! The hybrid clock of a member's stamps (docs/internals/protocol/semantics.md, section 3).
 //!
 //! Invariants:
-//! - H1 no two stamps of one disk have the same clock and counter.
-//! - H2 I18: a stamp leaves the member when a bound at or above its clock is durable; after a
+//! - HYBRID-1 no two stamps of one disk have the same clock and counter.
+//! - HYBRID-2 I18: a stamp leaves the member when a bound at or above its clock is durable. After a
 //!   restart the clock goes on from that bound.
 
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub(super) struct Clock {
     durable: u64,
     /// A greater bound on its way to the disk, with its record.
     reserved: Option<(Lsn, u64)>,
-    /// What each peer's clock showed at the start of this member's monotonic clock: the greatest
-    /// seen, since a message that was delayed makes its sender look late.
+    /// What each peer's clock showed at the start of this member's monotonic clock. It is the
+    /// greatest seen, since a message that was delayed makes its sender look late.
     peers: BTreeMap<NodeId, i128>,
 }
 
@@ -80,7 +80,8 @@ impl Clock {
         *known = offset.max(*known);
     }
 
-    /// See [`Ahead`](crate::replica::Ahead): peers whose clocks are all equal say nothing.
+    /// See [`PossibleInputs`](crate::replica::PossibleInputs): peers whose clocks are all equal say
+    /// nothing.
     pub(super) fn hash_future<H: Hasher>(&self, state: &mut H) {
         (self.last, self.durable, self.reserved).hash(state);
         let mut offsets = self.peers.values();
@@ -95,8 +96,8 @@ impl Clock {
         self.peers.clear();
     }
 
-    /// Whether it differs from the clocks of most peers by more than `drift_max`. Of two members
-    /// nobody can say whose is wrong, and neither stamps.
+    /// Whether it differs from the clocks of most peers by more than `drift_max`. Of two members it
+    /// is unknown whose is wrong, and neither stamps.
     pub(super) fn drifts(&self, now: Now, drift_max: u64) -> bool {
         let ours = i128::from(now.wall) - i128::from(now.monotonic);
         let differs = |offset: &&i128| i128::from(drift_max) < (ours - **offset).abs();

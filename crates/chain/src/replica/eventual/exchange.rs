@@ -1,5 +1,5 @@
-//! Quorums across epochs: exchanging overlays when members may have gone (EX-1), and acknowledging
-//! with every quorum that may still be claimed when members may have come (EX-2).
+//! Quorums across epochs: exchanging overlays when members may have gone (EX-1). Acknowledging with
+//! every quorum that may still be claimed when members may have come (EX-2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -9,7 +9,7 @@ use crate::config::{Configuration, NodeId};
 use crate::guard::Guard;
 use crate::message::Message;
 use crate::operation::Operation;
-use crate::replica::{Ahead, Replica, Step};
+use crate::replica::{PossibleInputs, Replica, Step};
 use crate::stamp::EntryId;
 use crate::view::ViewError;
 
@@ -18,7 +18,7 @@ use crate::view::ViewError;
 pub(super) struct Exchange {
     /// Whose overlay was merged in this epoch, and the commit id it came with.
     merged: BTreeMap<NodeId, EntryId>,
-    /// AD-8: whether they were merged in an epoch before, and no seat has changed since.
+    /// AD-8: whether they were merged in an epoch before, and no membership has changed since.
     is_carried: bool,
     /// When the others were last asked for theirs.
     said_at: Option<u64>,
@@ -43,10 +43,10 @@ impl Exchange {
         self.said_at = None;
         let adopted = std::mem::take(&mut self.adopted);
         match previous {
-            // Nobody can be in an epoch before the first.
+            // No member can be in an epoch before the first.
             None => self.knows_earlier = next.epoch == 1,
             Some(previous) => {
-                let others = previous.seats.len() - 1;
+                let others = previous.members.len() - 1;
                 if others <= adopted.len() {
                     self.earlier.clear();
                     self.knows_earlier = true;
@@ -65,8 +65,13 @@ impl Exchange {
         self.adopted.insert(from);
     }
 
-    /// See [`Ahead`]: once all are known to have adopted the epoch, earlier ones are over.
-    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, size: usize, state: &mut H) {
+    /// See [`PossibleInputs`]: once all are known to have adopted the epoch, earlier ones are over.
+    pub(super) fn hash_future<H: Hasher>(
+        &self,
+        ahead: &PossibleInputs,
+        size: usize,
+        state: &mut H,
+    ) {
         if ahead.claims || ahead.time {
             (&self.merged, self.is_carried).hash(state);
         }
@@ -103,8 +108,8 @@ impl Exchange {
         w: usize,
     ) -> bool {
         let meets = |earlier: &Configuration| {
-            let seats = earlier.seats.iter();
-            let holders = seats.filter(|seat| held.contains(&seat.node)).count();
+            let members = earlier.members.iter();
+            let holders = members.filter(|member| held.contains(&member.node)).count();
             w.min(earlier.size()) <= holders
         };
         self.is_adopted_by_all(adopted, me)
@@ -113,8 +118,8 @@ impl Exchange {
 }
 
 impl Replica {
-    /// EX-1: whether this member may claim a quorum: it has what any member of this epoch held
-    /// when it became ready, as an operation or as committed state.
+    /// EX-1: whether this member may claim a quorum. It has what any member of this epoch held when
+    /// it became ready, as an operation or as committed state.
     pub(in crate::replica) fn has_exchanged(&self) -> bool {
         if self.eventual.exchange.is_carried {
             return !self.is_withholding();
@@ -131,13 +136,13 @@ impl Replica {
     pub(super) fn flush_exchange(&mut self, step: &mut Step<'_>) {
         let now = step.now.monotonic;
         let exchange = &mut self.eventual.exchange;
-        let is_fresh = |at: u64| now < at + self.tuning.retry_ms;
+        let is_fresh = |at: u64| now < at + self.settings.retry_ms;
         if exchange.said_at.is_some_and(is_fresh) {
             return;
         }
         let is_first = exchange.said_at.replace(now).is_none();
         if is_first && self.is_head() {
-            // Nobody else is ready yet, and whoever becomes ready asks.
+            // No other member is ready yet, and one that becomes ready asks.
             return;
         }
         let mut lacking = self.others();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::overlay::committed_register;
 use crate::config::NodeId;
+use crate::dedup;
 use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::message::Message;
 use crate::operation::{Digest, Operation};
 use crate::record::{Lsn, Record};
-use crate::replica::{Ahead, Replica, Step};
-use crate::results;
+use crate::replica::{PossibleInputs, Replica, Step};
 use crate::view::ViewError;
 
 /// Operations in one message.
@@ -32,8 +32,13 @@ pub(super) struct Offering {
 }
 
 impl Offering {
-    /// See [`Ahead`]: who holds it counts for those who wait.
-    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, counts: bool, state: &mut H) {
+    /// See [`PossibleInputs`]: who holds it counts for those who wait.
+    pub(super) fn hash_future<H: Hasher>(
+        &self,
+        ahead: &PossibleInputs,
+        counts: bool,
+        state: &mut H,
+    ) {
         self.operation.hash(state);
         if counts || ahead.time {
             self.held.hash(state);
@@ -155,7 +160,7 @@ impl Replica {
         let mut due: BTreeMap<NodeId, Vec<Arc<Operation>>> = BTreeMap::new();
         self.end_offerings();
         for offering in self.eventual.offerings.values_mut() {
-            let is_late = |at: u64| at + self.tuning.retry_ms <= now;
+            let is_late = |at: u64| at + self.settings.retry_ms <= now;
             if !offering.said_at.is_some_and(is_late) {
                 continue;
             }
@@ -173,7 +178,7 @@ impl Replica {
         }
     }
 
-    /// Offers no longer what is settled and nobody waits for.
+    /// Offers no longer what is settled and no client waits for.
     pub(super) fn end_offerings(&mut self) {
         let (overlay, requests) = (&self.eventual.overlay, &self.eventual.requests);
         self.eventual.offerings.retain(|name, offering| {
@@ -195,7 +200,7 @@ impl Replica {
         for operation in operations {
             let name = operation.name;
             // BP-2: beyond the bound what is new is left to the next offer, which delays `Held`.
-            let is_full = self.tuning.overlay_bytes_max <= self.eventual.overlay.bytes();
+            let is_full = self.settings.overlay_bytes_max <= self.eventual.overlay.bytes();
             if is_full && !self.eventual.overlay.holds(&name) {
                 continue;
             }
@@ -218,11 +223,11 @@ impl Replica {
             let is_same = !Digest::differ(held.operation.digest, operation.digest);
             return Ok(is_same.then_some(held.lsn));
         }
-        // In an open gap the engine stands for no state; what it lacks comes with its closing.
+        // In an open gap the engine stands for no state; what it lacks comes when it is filled.
         let is_open = self.joining.is_open();
         let is_settled = !is_open
             && self.guards.has(Guard::EventualDedupe)
-            && results::is_settled(&operation.name, step.host.committed())?;
+            && dedup::is_settled(&operation.name, step.host.committed())?;
         if is_settled {
             return Ok(Some(Lsn(0)));
         }

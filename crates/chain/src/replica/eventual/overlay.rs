@@ -2,9 +2,10 @@
 //! member shows because of them.
 //!
 //! Invariants:
-//! - V1 one operation per name: a second attempt of a name that is here changes nothing (E10).
-//! - V2 an operation loses elements to committed state only, and stays, empty if need be, until its
-//!   name is settled (D2, D4, PR-6).
+//! - OVERLAY-1 one operation per name: a second attempt of a name that is here changes nothing
+//!   (TRACE-10).
+//! - OVERLAY-2 an operation loses elements to committed state only, and stays, empty if need be,
+//!   until its name is settled (D2, D4, PR-6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -19,7 +20,7 @@ use crate::message::Scope;
 use crate::operation::Operation;
 use crate::record::Lsn;
 use crate::register::Register;
-use crate::replica::Ahead;
+use crate::replica::PossibleInputs;
 use crate::stamp::Stamp;
 use crate::view::{Direction, Scan, View, ViewError, merge_scans};
 
@@ -29,7 +30,7 @@ const ELEMENT_BYTES: usize = 64;
 
 /// An operation, and how it is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Held {
+pub(super) struct OverlayEntry {
     pub(super) operation: Arc<Operation>,
     /// Its record.
     pub(super) lsn: Lsn,
@@ -40,7 +41,7 @@ pub(super) struct Held {
 /// The operations of one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Overlay {
-    held: BTreeMap<RequestId, Held>,
+    held: BTreeMap<RequestId, OverlayEntry>,
     names: BTreeMap<Bytes, BTreeSet<RequestId>>,
     bytes: usize,
 }
@@ -55,7 +56,7 @@ impl Overlay {
         self.bytes
     }
 
-    pub(super) fn get(&self, name: &RequestId) -> Option<&Held> {
+    pub(super) fn get(&self, name: &RequestId) -> Option<&OverlayEntry> {
         self.held.get(name)
     }
 
@@ -64,7 +65,7 @@ impl Overlay {
     }
 
     /// All of them, by name.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Held> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &OverlayEntry> {
         self.held.values()
     }
 
@@ -106,7 +107,7 @@ impl Overlay {
         self.bytes += size(&operation);
         let names = self.names.entry(operation.key.clone()).or_default();
         names.insert(name);
-        let held = Held {
+        let held = OverlayEntry {
             operation,
             lsn,
             since,
@@ -115,7 +116,7 @@ impl Overlay {
     }
 
     /// PR-5: the name is settled.
-    pub(super) fn remove(&mut self, name: &RequestId) -> Option<Held> {
+    pub(super) fn remove(&mut self, name: &RequestId) -> Option<OverlayEntry> {
         let held = self.held.remove(name)?;
         self.bytes -= size(&held.operation);
         let key = &held.operation.key;
@@ -177,8 +178,13 @@ impl Overlay {
         }
     }
 
-    /// See [`Ahead`].
-    pub(super) fn hash_future<H: Hasher>(&self, ahead: &Ahead, durable: Lsn, state: &mut H) {
+    /// See [`PossibleInputs`].
+    pub(super) fn hash_future<H: Hasher>(
+        &self,
+        ahead: &PossibleInputs,
+        durable: Lsn,
+        state: &mut H,
+    ) {
         for held in self.held.values() {
             (&held.operation, (durable < held.lsn).then_some(held.lsn)).hash(state);
             if ahead.time {
@@ -267,7 +273,7 @@ pub(in crate::replica) fn committed_register(
 }
 
 /// Whether an operation decided what `shown` shows, which is `committed` with operations merged
-/// into it (SDB-6.3): a visible pair, its stamp, or that a pair is not there.
+/// into it (SDB-6.3). That is a visible pair, its stamp, or that a pair is not there.
 pub(super) fn is_tentative(committed: &Register, shown: &Register) -> bool {
     let pairs = |register: &Register| -> BTreeSet<(Bytes, Bytes, Stamp)> {
         let groups = register.groups.iter();

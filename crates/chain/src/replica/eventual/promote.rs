@@ -1,5 +1,5 @@
-//! Promotion: the head settles each operation by one entry, and whoever applies it lets go of the
-//! operation (PR-1 to PR-7).
+//! Promotion: the head settles each operation by one entry, and a member that applies it lets go of
+//! the operation (PR-1 to PR-7).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use bytes::Bytes;
 
 use super::offer::OPERATIONS_MAX;
 use super::overlay::committed_register;
-use crate::change::{Change, ElementOp, Marks};
+use crate::change::{Change, ElementOp, TombstonePolicy};
+use crate::dedup;
 use crate::guard::Guard;
 use crate::host::Settled;
 use crate::message::Message;
 use crate::operation::{Operation, Outcome, Settlement};
 use crate::register::Register;
 use crate::replica::{Replica, Step};
-use crate::results;
 use crate::stamp::EntryId;
 use crate::view::ViewError;
 
@@ -32,7 +32,7 @@ impl Replica {
                 self.eventual.queue.pop_front();
                 continue;
             };
-            if now < held.since + self.tuning.promote_after_ms {
+            if now < held.since + self.settings.promote_after_ms {
                 break;
             }
             let room = room.get_or_insert_with(|| self.room_for_settlements());
@@ -47,10 +47,10 @@ impl Replica {
         Ok(())
     }
 
-    /// BP-1: at most half of the window, so that strong writers do not starve, and an eighth
-    /// whatever they do, so that overlays drain.
+    /// BP-1: at most half of the window, so that strong writers do not starve, and at least an
+    /// eighth, so that overlays drain.
     fn room_for_settlements(&self) -> usize {
-        let window = self.tuning.uncommitted_max;
+        let window = self.settings.uncommitted_max;
         let uncommitted = self.log.above(self.commit).count();
         let entries = self.log.above(self.commit);
         let settlements = entries.filter(|slot| slot.entry.is_settlement()).count();
@@ -77,7 +77,7 @@ impl Replica {
     /// PR-1: tells the head what it has not settled for a while.
     pub(super) fn retry_promotions(&mut self, step: &mut Step<'_>) {
         let now = step.now.monotonic;
-        let retry = self.tuning.retry_ms;
+        let retry = self.settings.retry_ms;
         let head = self.adopted().map(|adopted| adopted.head());
         let Some(head) = head.filter(|head| *head != self.me.node) else {
             return;
@@ -85,7 +85,7 @@ impl Replica {
         if now < self.eventual.promoted_at + retry || self.is_withholding() {
             return;
         }
-        let patience = self.tuning.promote_after_ms + retry;
+        let patience = self.settings.promote_after_ms + retry;
         let overdue = self.eventual.overlay.all().filter(|held| {
             held.since + patience <= now && self.log.named(&held.operation.name).is_none()
         });
@@ -130,7 +130,7 @@ impl Replica {
         }
         let committed = step.host.committed();
         let is_named = self.log.named(&operation.name).is_some()
-            || results::is_settled(&operation.name, committed)?;
+            || dedup::is_settled(&operation.name, committed)?;
         if is_named && self.guards.has(Guard::EventualDedupe) {
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl Replica {
         let rest = Change::Merge {
             key: operation.key,
             ops,
-            marks: Marks::Kept,
+            marks: TombstonePolicy::Kept,
         };
         (Outcome::Applied, vec![rest])
     }

@@ -1,17 +1,17 @@
-//! What a member held before this life: shown to nobody until it is judged (JN-7, D8).
+//! What a member held before this incarnation: shown to no reader until it is judged (JN-7, D8).
 
 use std::sync::Arc;
 
 use super::clock::Clock;
 use super::overlay::committed_register;
 use crate::config::Role;
+use crate::dedup::{self, DedupState};
 use crate::entry::RequestId;
 use crate::guard::Guard;
 use crate::keys;
 use crate::operation::Operation;
-use crate::record::{Durable, Lsn, Record};
-use crate::replica::{Replica, Step, collect};
-use crate::results::{self, Known};
+use crate::record::{Lsn, Record, RecoveredState};
+use crate::replica::{Replica, Step, tombstone_gc};
 use crate::stamp::EntryId;
 use crate::view::{View, ViewError};
 
@@ -20,7 +20,7 @@ impl Replica {
     /// settlement, in the engine's own atomic write (I22).
     pub(in crate::replica) fn recover_eventual(
         &mut self,
-        durable: Durable,
+        durable: RecoveredState,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         let bound = match self.guards.has(Guard::ClockBound) {
@@ -30,7 +30,7 @@ impl Replica {
         self.eventual.clock = Clock::after(bound);
         let mut settled = Vec::new();
         for (name, operation) in durable.operations {
-            if results::is_settled(&name, step.host.committed())? {
+            if dedup::is_settled(&name, step.host.committed())? {
                 settled.push(name);
                 continue;
             }
@@ -56,7 +56,7 @@ impl Replica {
         let committed = step.host.committed();
         let mut settled = Vec::new();
         for name in names {
-            if results::is_settled(&name, committed)? {
+            if dedup::is_settled(&name, committed)? {
                 settled.push(name);
             }
         }
@@ -64,29 +64,32 @@ impl Replica {
         Ok(())
     }
 
-    /// What was settled by an entry that came with a fill is in no record of this disk: it is
-    /// forgotten while its result is known, which is not for ever (D17), and when the engine knows
-    /// it durably.
+    /// What was settled by an entry that came with a state transfer is in no record of this disk.
+    /// It is forgotten while its result is known, which is not for ever (D17), and when the engine
+    /// knows it durably.
     fn forget_settled(&mut self, names: Vec<RequestId>, step: &mut Step<'_>) {
         if !names.is_empty() {
             self.persist(Record::Forgotten(names), step);
         }
     }
 
-    /// JN-7: the gap is closed and the state has reached the greeter's. What came meanwhile is
-    /// compared with the state; what was held before is judged, and the rest of it handed on.
+    /// JN-7: the gap is closed and the state has reached the donor's. What came meanwhile is
+    /// compared with the state; what was held before is judged, and the rest of it handed off.
     pub(in crate::replica) fn on_caught_up_eventual(
         &mut self,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         self.sweep_overlay(step)?;
-        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-        let floor = floor.unwrap_or_default();
+        let safe_point = self
+            .configuration
+            .as_ref()
+            .map(|adopted| adopted.safe_point);
+        let safe_point = safe_point.unwrap_or_default();
         let committed = step.host.committed();
         let mut forgotten = Vec::new();
         for (name, operation) in &self.eventual.quarantine {
             let is_kept = self.guards.has(Guard::JoinKeepsOverlay);
-            if !is_kept || self.is_forgotten(operation, floor, committed)? {
+            if !is_kept || self.is_forgotten(operation, safe_point, committed)? {
                 forgotten.push(*name);
             }
         }
@@ -94,7 +97,7 @@ impl Replica {
         for name in &forgotten {
             if let Some(operation) = self.eventual.quarantine.remove(name) {
                 let committed = step.host.committed();
-                counts = counts + collect::fate(&operation, committed)?;
+                counts = counts + tombstone_gc::status(&operation, committed)?;
             }
         }
         self.eventual.counts.forgotten = counts;
@@ -109,22 +112,22 @@ impl Replica {
     fn is_forgotten(
         &self,
         operation: &Operation,
-        floor: EntryId,
+        safe_point: EntryId,
         committed: &dyn View,
     ) -> Result<bool, ViewError> {
         let name = &operation.name;
-        if operation.accept < floor && self.guards.has(Guard::RejoinFilter) {
+        if operation.accept < safe_point && self.guards.has(Guard::RejoinFilter) {
             let is_known = committed.get(&keys::client_key(name.client))?.is_some();
-            let is_old = results::known(name, committed)? == Some(Known::TooOld);
+            let is_old = dedup::known(name, committed)? == Some(DedupState::TooOld);
             if !is_known || is_old {
                 return Ok(true);
             }
         }
         let register = committed_register(committed, &operation.key)?;
-        Ok(collect::is_forgotten(
+        Ok(tombstone_gc::is_forgotten(
             operation,
             &register,
-            floor,
+            safe_point,
             &self.guards,
         ))
     }
@@ -135,7 +138,8 @@ impl Replica {
     }
 
     /// AL-2: who serves again after a restart holds what it held, and speaks of it when its engine
-    /// is back at the floor. Below, results and marks that speak of it come and go (GC-1, D17).
+    /// is back at the safe point. Below, results and marks that speak of it come and go (GC-1,
+    /// D17).
     pub(super) fn release_own(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.role() == Some(Role::Serving) {
             self.eventual.withholds = !self.is_back();
@@ -144,14 +148,17 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether the engine is at the floor, or has all there is: a lossy restart (AL-4) may have
-    /// lost what the floor names.
+    /// Whether the engine is at the safe point, or has all there is: a lossy restart (AL-4) may
+    /// have lost what the safe point names.
     fn is_back(&self) -> bool {
-        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-        floor.is_none_or(|floor| floor.min(self.inherited) <= self.log.applied())
+        let safe_point = self
+            .configuration
+            .as_ref()
+            .map(|adopted| adopted.safe_point);
+        safe_point.is_none_or(|safe_point| safe_point.min(self.inherited) <= self.log.applied())
     }
 
-    /// Looks whether the engine is back at the floor; what is held then is offered.
+    /// Looks whether the engine is back at the safe point; what is held then is offered.
     pub(super) fn end_withholding(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         if !self.is_withholding() || !self.is_back() {
             return Ok(());
@@ -168,7 +175,7 @@ impl Replica {
     /// What is left of the quarantine becomes the overlay, is offered and promoted.
     pub(super) fn release_quarantine(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         for (name, operation) in std::mem::take(&mut self.eventual.quarantine) {
-            if results::is_settled(&name, step.host.committed())? {
+            if dedup::is_settled(&name, step.host.committed())? {
                 continue;
             }
             let operation: Arc<Operation> = self.pruned(operation, step)?;
@@ -187,7 +194,7 @@ impl Replica {
         let committed = step.host.committed();
         for operation in held {
             let (name, key) = (&operation.name, &operation.key);
-            if results::is_settled(name, committed)? {
+            if dedup::is_settled(name, committed)? {
                 self.eventual.overlay.remove(name);
             } else {
                 let register = committed_register(committed, key)?;

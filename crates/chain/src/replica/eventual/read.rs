@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Shown;
+use super::QuorumRead;
 use super::overlay::{Tentative, is_tentative};
 use super::session::Seen;
 use crate::config::{NodeId, Role};
 use crate::entry::RequestId;
 use crate::guard::Guard;
-use crate::host::{Refusal, Token};
+use crate::host::{CorrelationId, Refusal};
 use crate::message::{Message, Scope};
 use crate::operation::Operation;
 use crate::register::Register;
@@ -25,13 +25,13 @@ type Part = (Option<Register>, Vec<Arc<Operation>>, EntryId);
 /// A read that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Waiting {
-    pub(super) token: Token,
+    pub(super) token: CorrelationId,
     scope: Scope,
     r: usize,
     sloppy: bool,
     /// What its session has seen, if it is of one.
     session: Option<Session>,
-    /// What its session would have seen with the answer, where a token has no room for that: the
+    /// What its session would have seen with the answer, where a token has no room for that. The
     /// committed state is shown when all of it is settled.
     whole: Option<Session>,
     /// When members were asked last, if they were.
@@ -49,7 +49,7 @@ impl Waiting {
 
 impl Replica {
     /// The committed state at the engine's id with the overlay's operations merged into its
-    /// registers: what an answer `ShowTentative` is read from, until the next step.
+    /// registers. An answer `ShowTentative` is read from it, until the next step.
     pub fn tentative_view<'a>(&'a self, committed: &'a dyn View) -> Box<dyn View + 'a> {
         Box::new(Tentative {
             committed,
@@ -69,7 +69,7 @@ impl Replica {
 
     pub(in crate::replica) fn begin_eventual_read(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         (scope, session): (Scope, Option<Session>),
         (r, sloppy): (usize, bool),
         step: &mut Step<'_>,
@@ -210,7 +210,7 @@ impl Replica {
     fn ask_to_show(&mut self, number: u64, step: &mut Step<'_>) {
         let now = step.now.monotonic;
         let serving = self.other_serving();
-        let retry_ms = self.tuning.retry_ms;
+        let retry_ms = self.settings.retry_ms;
         let Some(waiting) = self.eventual.reads.get_mut(&number) else {
             return;
         };
@@ -310,7 +310,7 @@ impl Replica {
             held.for_each(|operation| register.merge(&operation.ops, operation.stamp));
         }
         self.repair(&parts, &operations, step)?;
-        let shown = Shown {
+        let shown = QuorumRead {
             tentative: is_tentative(&committed, &register),
             register,
             committed,

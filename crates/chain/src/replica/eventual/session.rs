@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Fate, Receipt, Written};
+use super::{OperationStatus, WriteAck, Written};
 use crate::config::NodeId;
+use crate::dedup::{self, DedupState};
 use crate::entry::RequestId;
 use crate::message::{Message, Scope};
 use crate::operation::{Operation, Outcome};
 use crate::replica::{Level, Replica, Reply, Session, Step};
-use crate::results::{self, Known};
 use crate::stamp::{EntryId, Stamp};
 use crate::view::{View, ViewError};
 
@@ -75,11 +75,13 @@ impl Session {
         }
     }
 
-    fn saw_receipt(&mut self, receipt: &Receipt) {
+    fn saw_receipt(&mut self, receipt: &WriteAck) {
         for written in &receipt.writes {
-            match written.fate {
-                Fate::Tentative(stamp) => self.saw_operation(&written.key, stamp, written.name),
-                Fate::Settled(id, _) => self.saw_committed(id),
+            match written.status {
+                OperationStatus::Tentative(stamp) => {
+                    self.saw_operation(&written.key, stamp, written.name)
+                }
+                OperationStatus::Settled(id, _) => self.saw_committed(id),
             }
         }
     }
@@ -180,7 +182,7 @@ impl Replica {
             }
             Reply::Held(receipt) => {
                 session.saw_receipt(receipt);
-                // Whatever has no room was waited for.
+                // An operation without room was waited for.
                 let newest = session.tentative.iter().rev().map(|(key, _, _)| key);
                 let over = session.tentative.len() - room_for(newest);
                 session.tentative.drain(..over);
@@ -207,14 +209,16 @@ impl Replica {
             return Ok(State::Held);
         }
         let is_old = stamp.clock.saturating_add(FORGOTTEN_AFTER_MS) < wall;
-        Ok(match results::known(name, committed)? {
-            Some(Known::Settled { id, settlement }) => {
+        Ok(match dedup::known(name, committed)? {
+            Some(DedupState::Settled { id, settlement }) => {
                 State::Settled(Some((id, settlement.outcome)))
             }
-            Some(Known::Decided { id, .. }) => State::Settled(Some((id, Outcome::Superseded))),
-            Some(Known::TooOld) => State::Settled(None),
-            Some(Known::Logged(_) | Known::TooFar) | None if is_old => State::Settled(None),
-            Some(Known::Logged(_) | Known::TooFar) | None => State::Missing,
+            Some(DedupState::Decided { id, .. }) => State::Settled(Some((id, Outcome::Superseded))),
+            Some(DedupState::TooOld) => State::Settled(None),
+            Some(DedupState::Logged(_) | DedupState::TooFar) | None if is_old => {
+                State::Settled(None)
+            }
+            Some(DedupState::Logged(_) | DedupState::TooFar) | None => State::Missing,
         })
     }
 
@@ -253,12 +257,14 @@ impl Replica {
     }
 
     /// AL-4: whether what was committed as `id` is no part of the chain any more, as far as is
-    /// known: whoever serves has all that was inherited with the epoch that an operator ordered.
+    /// known. A serving member has all that was inherited with the epoch that an operator ordered.
     fn has_forgotten(&self, id: EntryId) -> bool {
         let lossy = self.adopted().map_or(0, |adopted| adopted.lossy.epoch);
-        let runs = self.log.runs();
-        let is_known = runs.first_index().is_some_and(|first| first <= id.index);
-        id.epoch < lossy && is_known && !runs.contains(id)
+        let epoch_history = self.log.epoch_history();
+        let is_known = epoch_history
+            .first_index()
+            .is_some_and(|first| first <= id.index);
+        id.epoch < lossy && is_known && !epoch_history.contains(id)
     }
 
     /// For a read that showed more than a token names: whether all of it is settled here. An
@@ -306,9 +312,10 @@ impl Replica {
         Ok(seen)
     }
 
-    /// ?17: an operation is lost if, after the exchange of overlays, every serving member has shown
-    /// the register without it, and no result came with the greatest commit id among them. Whoever
-    /// stamped it in this epoch would hold it; what was stamped before was exchanged.
+    /// TRACE-37: an operation is lost under two conditions. After the exchange of overlays, every
+    /// serving member has shown the register without it, and no result came with the greatest
+    /// commit id among them. A member that stamped it in this epoch would hold it; what was stamped
+    /// before was exchanged.
     fn is_lost(&mut self, (key, _, name): &(Bytes, Stamp, RequestId), step: &mut Step<'_>) -> bool {
         if !self.has_exchanged() {
             return false;
@@ -319,7 +326,7 @@ impl Replica {
         self.other_serving().iter().all(has_shown)
     }
 
-    /// Which members have shown the register since somebody first looked for the operation, and
+    /// Which members have shown the register since a session first looked for the operation, and
     /// the commit id at which they did; asks them to.
     pub(super) fn probe(
         &mut self,
@@ -381,7 +388,7 @@ impl Replica {
 
     pub(super) fn retry_probes(&mut self, step: &mut Step<'_>) {
         let now = step.now.monotonic;
-        let retry_ms = self.tuning.retry_ms;
+        let retry_ms = self.settings.retry_ms;
         let is_late = |at: u64| at + retry_ms <= now;
         let serving = self.other_serving();
         let mut sends = Vec::new();
@@ -391,7 +398,7 @@ impl Replica {
             }
             if is_late(probe.asked_at) {
                 probe.asked_at = now;
-                // Whoever has answered may know of more commits by now.
+                // A member that has answered may know of more commits by now.
                 let asked = serving.iter();
                 sends.extend(asked.map(|node| (*node, probe.number, probe.key.clone())));
             }

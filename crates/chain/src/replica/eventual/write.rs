@@ -7,24 +7,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::overlay::{Tentative, committed_register};
-use super::{Fate, Receipt, Written};
+use super::{OperationStatus, WriteAck, Written};
 use crate::config::{NodeId, Role};
+use crate::dedup::{self, DedupState};
 use crate::entry::RequestId;
 use crate::guard::Guard;
-use crate::host::{Accepted, Refusal, Token};
+use crate::host::{Accepted, CorrelationId, Refusal};
 use crate::message::Scope;
-use crate::mode::Standing;
+use crate::mode::ModeState;
 use crate::operation::{Digest, Operation, Outcome};
 use crate::record::Record;
 use crate::replica::{Now, Replica, Reply, Session, Step};
-use crate::results::{self, Known};
 use crate::stamp::{EntryId, Stamp};
 use crate::view::ViewError;
 
 /// A write that is not acknowledged yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
-    pub(super) token: Token,
+    pub(super) token: CorrelationId,
     w: usize,
     sloppy: bool,
     detached: bool,
@@ -37,8 +37,8 @@ pub(super) struct Request {
 
 /// Who waits to hear how writes of one request ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
-    pub(super) token: Token,
+pub(super) struct OutcomeWaiter {
+    pub(super) token: CorrelationId,
     names: Vec<RequestId>,
     digest: Option<Digest>,
 }
@@ -47,7 +47,7 @@ impl Replica {
     /// EV-1, EV-2.
     pub(in crate::replica) fn on_write(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         (request, digest): (Option<RequestId>, Option<Digest>),
         (w, sloppy): (usize, bool),
         session: &Session,
@@ -113,15 +113,15 @@ impl Replica {
         let is_serving =
             self.role() == Some(Role::Serving) || !self.guards.has(Guard::SyncingNoStamp);
         let is_leased = now.monotonic < self.lease_until || !self.guards.has(Guard::LeaseStamp);
-        let drifts = self.eventual.clock.drifts(now, self.tuning.max_drift_ms);
+        let drifts = self.eventual.clock.drifts(now, self.settings.max_drift_ms);
         let size = self.adopted().map_or(0, |adopted| adopted.size());
         let is_whole = self.is_ready_alone() && is_serving && !self.is_behind_gap();
         if !is_whole || drifts || (!is_leased && !sloppy) {
             Some(Refusal::NotServing)
         } else if !(1..=size).contains(&w) {
             Some(Refusal::Quorum)
-        } else if self.tuning.own_operations_max <= self.eventual.offerings.len()
-            || self.tuning.overlay_bytes_max <= self.eventual.overlay.bytes()
+        } else if self.settings.own_operations_max <= self.eventual.offerings.len()
+            || self.settings.overlay_bytes_max <= self.eventual.overlay.bytes()
         {
             Some(Refusal::Overloaded)
         } else {
@@ -131,12 +131,12 @@ impl Replica {
 
     /// XO-4, XO-6: whether the name may be used at all.
     fn refuses_name(&self, name: RequestId, step: &Step<'_>) -> Result<Option<Refusal>, ViewError> {
-        Ok(match results::known(&name, step.host.committed())? {
-            Some(Known::TooOld) if self.guards.has(Guard::WindowRefuses) => {
+        Ok(match dedup::known(&name, step.host.committed())? {
+            Some(DedupState::TooOld) if self.guards.has(Guard::WindowRefuses) => {
                 Some(Refusal::TooOld(name))
             }
-            Some(Known::TooFar) => Some(Refusal::TooFar(name)),
-            Some(Known::Decided { .. }) => Some(Refusal::NameUsed(name)),
+            Some(DedupState::TooFar) => Some(Refusal::TooFar(name)),
+            Some(DedupState::Decided { .. }) => Some(Refusal::NameUsed(name)),
             _ => None,
         })
     }
@@ -154,8 +154,10 @@ impl Replica {
         if let Some(held) = self.eventual.overlay.get(name) {
             return Ok(Digest::differ(held.operation.digest, digest));
         }
-        Ok(match results::known(name, step.host.committed())? {
-            Some(Known::Settled { settlement, .. }) => Digest::differ(settlement.digest, digest),
+        Ok(match dedup::known(name, step.host.committed())? {
+            Some(DedupState::Settled { settlement, .. }) => {
+                Digest::differ(settlement.digest, digest)
+            }
             _ => false,
         })
     }
@@ -179,7 +181,7 @@ impl Replica {
         named.collect()
     }
 
-    /// XO-1: a name of this life for a request that has none.
+    /// XO-1: a name of this incarnation for a request that has none.
     fn name_unnamed(&mut self) -> RequestId {
         self.eventual.unnamed += 1;
         RequestId {
@@ -198,11 +200,11 @@ impl Replica {
         step: &mut Step<'_>,
     ) -> Result<Written, ViewError> {
         let Accepted { key, ops } = accepted;
-        if let Some(fate) = self.settled(&name, digest, step)? {
+        if let Some(status) = self.settled(&name, digest, step)? {
             if let Some(offering) = self.eventual.offerings.get_mut(&name) {
                 offering.wanted.insert(number);
             }
-            return Ok(Written { name, key, fate });
+            return Ok(Written { name, key, status });
         }
         let held = self.eventual.overlay.get(&name);
         let found = held.filter(|_| self.guards.has(Guard::EventualDedupe));
@@ -220,10 +222,10 @@ impl Replica {
                 (operation.clone(), self.hold(operation, step)?)
             }
         };
-        let fate = Fate::Tentative(operation.stamp);
+        let status = OperationStatus::Tentative(operation.stamp);
         self.eventual.owed.insert((lsn, self.me.node, name));
         self.offer(operation, Some(number));
-        Ok(Written { name, key, fate })
+        Ok(Written { name, key, status })
     }
 
     /// What the committed state says of a name, for a request of this digest. What the overlay
@@ -233,23 +235,25 @@ impl Replica {
         name: &RequestId,
         digest: Option<Digest>,
         step: &Step<'_>,
-    ) -> Result<Option<Fate>, ViewError> {
+    ) -> Result<Option<OperationStatus>, ViewError> {
         if self.eventual.overlay.holds(name) || !self.guards.has(Guard::EventualDedupe) {
             return Ok(None);
         }
-        Ok(match results::known(name, step.host.committed())? {
-            Some(Known::Settled { id, settlement }) => {
-                Some(Fate::Settled(id, settlement.outcome_for(digest)))
+        Ok(match dedup::known(name, step.host.committed())? {
+            Some(DedupState::Settled { id, settlement }) => {
+                Some(OperationStatus::Settled(id, settlement.outcome_for(digest)))
             }
             // A strong request took the name first.
-            Some(Known::Decided { id, .. }) => Some(Fate::Settled(id, Outcome::Superseded)),
-            Some(Known::TooOld | Known::TooFar | Known::Logged(_)) | None => None,
+            Some(DedupState::Decided { id, .. }) => {
+                Some(OperationStatus::Settled(id, Outcome::Superseded))
+            }
+            Some(DedupState::TooOld | DedupState::TooFar | DedupState::Logged(_)) | None => None,
         })
     }
 
-    /// EV-5: whether nobody who has not heard of the epoch in which the newest uncommitted entry of
-    /// these registers was numbered can number another one below it that commits. The head that
-    /// numbered it has.
+    /// EV-5: let these registers' newest uncommitted entry be numbered in an epoch. Whether no
+    /// member that has not heard of that epoch can number another one below it that commits. The
+    /// head that numbered it has.
     fn is_base_adopted(&self, accepted: &[Accepted]) -> bool {
         if self.log.last().epoch <= self.commit.epoch || !self.guards.has(Guard::BaseAdopted) {
             return true;
@@ -278,11 +282,14 @@ impl Replica {
             false => committed_register(committed, key)?,
         };
         let opened = match self.guards.has(Guard::BaseOpened) {
-            true => Standing::of_register(&newest, key)?.opened,
+            true => ModeState::of_register(&newest, key)?.opened,
             false => EntryId::ZERO,
         };
-        let floor = self.configuration.as_ref().map(|adopted| adopted.floor);
-        let floor = floor.filter(|_| self.guards.has(Guard::BaseFloor));
+        let safe_point = self
+            .configuration
+            .as_ref()
+            .map(|adopted| adopted.safe_point);
+        let safe_point = safe_point.filter(|_| self.guards.has(Guard::BaseFloor));
         let held = self.eventual.overlay.on(key).map(|held| held.stamp);
         let held = held.filter(|_| self.guards.has(Guard::BaseOverlay));
         let seen = session.tentative.iter().filter(|(seen, _, _)| seen == key);
@@ -291,7 +298,7 @@ impl Replica {
         let others: Vec<Stamp> = held.chain(seen).collect();
         let bases = others.iter().map(|stamp| stamp.base);
         let base = bases
-            .chain([register.version, opened, floor.unwrap_or_default()])
+            .chain([register.version, opened, safe_point.unwrap_or_default()])
             .fold(Default::default(), Ord::max);
         let same = others.iter().filter(|stamp| stamp.base == base);
         let above = same.map(|stamp| stamp.clock).max().unwrap_or_default();
@@ -311,7 +318,7 @@ impl Replica {
             return;
         }
         // After a restart the clock goes on from the bound, which must not look like drift.
-        let reserve = self.tuning.max_drift_ms / 2;
+        let reserve = self.settings.max_drift_ms / 2;
         if let Some(bound) = self.eventual.clock.bound_due(reserve) {
             let lsn = self.persist(Record::ClockBound(bound), step);
             self.eventual.clock.reserve(bound, lsn);
@@ -341,14 +348,14 @@ impl Replica {
         if !is_attached && !request.detached && !request.sloppy {
             return Ok(());
         }
-        let mut fates = Vec::with_capacity(request.writes.len());
+        let mut statuses = Vec::with_capacity(request.writes.len());
         for written in &request.writes {
             let settled = self.settled(&written.name, request.digest, step)?;
-            let fate = settled.unwrap_or_else(|| written.fate.clone());
-            if !self.is_held_by(written, &fate, request.w, step) {
+            let status = settled.unwrap_or_else(|| written.status.clone());
+            if !self.is_held_by(written, &status, request.w, step) {
                 return Ok(());
             }
-            fates.push(fate);
+            statuses.push(status);
         }
         for name in &request.crowded_out {
             if self.settled(name, None, step)?.is_none() {
@@ -356,10 +363,10 @@ impl Replica {
             }
         }
         self.eventual.requests.remove(&number);
-        let writes = request.writes.into_iter().zip(fates);
-        let receipt = Receipt {
+        let writes = request.writes.into_iter().zip(statuses);
+        let receipt = WriteAck {
             writes: writes
-                .map(|(written, fate)| Written { fate, ..written })
+                .map(|(written, status)| Written { status, ..written })
                 .collect(),
             detached: request.detached || !is_attached,
         };
@@ -372,13 +379,13 @@ impl Replica {
     fn is_held_by(
         &mut self,
         written: &Written,
-        fate: &Fate,
+        status: &OperationStatus,
         w: usize,
         step: &mut Step<'_>,
     ) -> bool {
         let offering = self.eventual.offerings.get(&written.name);
         let mut held = offering.map_or(BTreeSet::new(), |offering| offering.held.clone());
-        if let Fate::Settled(id, _) = fate {
+        if let OperationStatus::Settled(id, _) = status {
             held.insert(self.me.node);
             if offering.is_none() && held.len() < w {
                 let answers = self.probe(&written.key, written.name, step).into_iter();
@@ -398,12 +405,12 @@ impl Replica {
                 .is_joint(adopted, self.me.node, held, w)
     }
 
-    /// What is known of a write that waits for W members: it may take effect though its time is
+    /// What is known of a write that waits for W members. It may take effect though its time is
     /// over, and its session is to know. Nothing of one that has no room in the next token.
-    pub fn held_so_far(&self, token: Token) -> Option<Receipt> {
+    pub fn held_so_far(&self, token: CorrelationId) -> Option<WriteAck> {
         let mut requests = self.eventual.requests.values();
         let request = requests.find(|request| request.token == token)?;
-        let receipt = Receipt {
+        let receipt = WriteAck {
             writes: request.writes.clone(),
             detached: request.detached,
         };
@@ -434,12 +441,12 @@ impl Replica {
     /// PR-7: who asked how writes ended.
     pub(in crate::replica) fn on_outcome(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         names: Vec<RequestId>,
         digest: Option<Digest>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        let asked = Asked {
+        let asked = OutcomeWaiter {
             token,
             names,
             digest,
@@ -452,9 +459,9 @@ impl Replica {
         let waiting = std::mem::take(&mut self.eventual.outcomes);
         for asked in waiting {
             let names = asked.names.iter();
-            let fates = names.map(|name| self.settled(name, asked.digest, step));
-            let settled = fates.map(|fate| match fate? {
-                Some(Fate::Settled(id, outcome)) => Ok(Some((id, outcome))),
+            let statuses = names.map(|name| self.settled(name, asked.digest, step));
+            let settled = statuses.map(|status| match status? {
+                Some(OperationStatus::Settled(id, outcome)) => Ok(Some((id, outcome))),
                 _ => Ok(None),
             });
             match settled.collect::<Result<Option<Vec<_>>, ViewError>>()? {

@@ -1,9 +1,9 @@
-//! How fast a gap is filled (BP-4): a bucket of bytes that fills with time, and a rest after each
-//! part that is longer the longer the part took.
+//! How fast a gap is filled (BP-4): a bucket of bytes that fills with time. After each part it
+//! rests, longer the longer the part took.
 //!
-//! A part takes longer where there is other work: it waits in the greeter's queue and in the
-//! member's own behind what clients ask for, and for the disk. So the fill gives way to clients
-//! without knowing of them, whoever is short of time, and is fast where nobody asks for anything.
+//! A part takes longer where there is other work. It waits in the donor's queue and in the member's
+//! own behind what clients ask for, and for the disk. So the transfer gives way to clients without
+//! knowing of them, on either side, and is fast where no client asks for anything.
 
 /// How much of a second's bytes may be spent at once.
 const BURST_MS: u64 = 100;

@@ -13,7 +13,7 @@ use crate::*;
 pub(super) struct Member {
     pub(super) replica: Replica,
     pub(super) host: ToyHost,
-    /// Records of earlier lives.
+    /// Records of earlier incarnations.
     pub(super) durable: Vec<Record>,
     /// Records written and not yet reported durable.
     pub(super) unsynced: VecDeque<(Lsn, Record)>,
@@ -22,7 +22,7 @@ pub(super) struct Member {
     /// What an engine that is slow has not taken yet; `None` for one that is not.
     pub(super) held: Option<VecDeque<Effect>>,
     pub(super) is_up: bool,
-    pub(super) lives: u128,
+    pub(super) incarnations: u128,
     /// Milliseconds by which its wall clock is ahead.
     pub(super) skew: i64,
     /// How many disks it has lost.
@@ -38,13 +38,13 @@ impl Member {
                 store.apply(id, &mutations);
                 return Some(Input::Applied(id));
             }
-            Effect::Fill(Fill::Begin) => store.filling = true,
-            Effect::Fill(Fill::Range(range)) => {
+            Effect::Fill(TransferStep::Begin) => store.filling = true,
+            Effect::Fill(TransferStep::Range(range)) => {
                 let is_outside = |key: &Bytes| *key < range.start || range.end <= *key;
                 store.rows.retain(|key, _| is_outside(key));
                 store.rows.extend(range.rows);
             }
-            Effect::Fill(Fill::End { at }) => {
+            Effect::Fill(TransferStep::End { at }) => {
                 self.filled = Some(at);
                 return None;
             }
@@ -54,16 +54,16 @@ impl Member {
     }
 }
 
-fn identity(node: u32, lives: u128, losses: u128) -> Identity {
+fn identity(node: u32, incarnations: u128, losses: u128) -> Identity {
     Identity {
         node: NodeId(node),
-        incarnation: Incarnation(100 * u128::from(node) + lives),
+        incarnation: Incarnation(100 * u128::from(node) + incarnations),
         disk: DiskId(u128::from(node) + (losses << 32)),
     }
 }
 
-/// Tokens from here on are those of many writes whose answers nobody wants to see.
-pub(super) const LOADING: Token = Token(1_000_000);
+/// Tokens from here on are those of many writes whose answers no test looks at.
+pub(super) const LOADING: CorrelationId = CorrelationId(1_000_000);
 
 /// The whole of it.
 #[derive(Default)]
@@ -72,16 +72,16 @@ pub(super) struct Cluster {
     pub(super) links: BTreeMap<(u32, u32), VecDeque<Envelope>>,
     pub(super) now: Now,
     /// Of members that start from now on.
-    pub(super) tuning: Tuning,
+    pub(super) settings: ReplicaSettings,
     /// Of configurations from now on.
-    pub(super) floor: EntryId,
-    pub(super) lossy: Lossy,
-    /// Whether reports for the floor are worth seeing.
-    pub(super) shows_floors: bool,
+    pub(super) safe_point: EntryId,
+    pub(super) lossy: UncleanRecovery,
+    /// Whether reports for the safe point are worth seeing.
+    pub(super) shows_safe_points: bool,
     /// What sessions have seen, by name.
     pub(super) sessions: BTreeMap<String, Session>,
     /// The session and scope of each request.
-    pub(super) asked: BTreeMap<Token, (Option<String>, Scope)>,
+    pub(super) asked: BTreeMap<CorrelationId, (Option<String>, Scope)>,
     pub(super) reports: controller::Reports,
     /// What happened that a script wants to see.
     pub(super) events: Vec<String>,
@@ -90,7 +90,7 @@ pub(super) struct Cluster {
     /// Every record that a member wrote.
     pub(super) written: Vec<(u32, Record)>,
     /// Every answer that was given.
-    pub(super) answers: Vec<(Token, Reply)>,
+    pub(super) answers: Vec<(CorrelationId, Reply)>,
     /// Every entry that an engine was given.
     pub(super) applied: BTreeSet<EntryId>,
     #[cfg(feature = "mutants")]
@@ -100,30 +100,30 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) fn identity(&self, node: u32) -> Identity {
         let member = &self.members[&node];
-        identity(node, member.lives, member.losses)
+        identity(node, member.incarnations, member.losses)
     }
 
     /// Starts `node`, anew or with what its disk holds.
     pub(super) fn start(&mut self, node: u32) {
-        let (durable, store, lives, losses, skew) = match self.members.remove(&node) {
+        let (durable, store, incarnations, losses, skew) = match self.members.remove(&node) {
             Some(it) => {
                 let Member {
-                    lives,
+                    incarnations,
                     losses,
                     skew,
                     ..
                 } = it;
-                (it.durable, it.host.store, lives + 1, losses, skew)
+                (it.durable, it.host.store, incarnations + 1, losses, skew)
             }
             None => (Vec::new(), Store::default(), 1, 0, 0),
         };
-        let mut folded = Durable::default();
+        let mut folded = RecoveredState::default();
         durable
             .iter()
             .cloned()
             .for_each(|record| folded.take(record));
         let (applied, filling) = (store.applied, store.filling);
-        let replica = Replica::new(identity(node, lives, losses), self.tuning);
+        let replica = Replica::new(identity(node, incarnations, losses), self.settings);
         #[cfg(feature = "mutants")]
         let replica = replica.with_guards(self.guards.clone());
         let member = Member {
@@ -137,7 +137,7 @@ impl Cluster {
             filled: None,
             held: None,
             is_up: true,
-            lives,
+            incarnations,
             skew,
             losses,
         };
@@ -219,12 +219,12 @@ impl Cluster {
             Effect::Coordinator(report) => {
                 self.reports.note(NodeId(node), report);
                 let is_usual = matches!(report, Report::Floor { .. } | Report::Heard { .. });
-                if !is_usual || self.shows_floors {
+                if !is_usual || self.shows_safe_points {
                     self.events.push(format!("n{node} reports {report:?}"));
                 }
             }
             Effect::Stop(stop) => self.events.push(format!("n{node} stops: {stop:?}")),
-            Effect::Foreign { from, epoch } => {
+            Effect::StaleMessage { from, epoch } => {
                 let dropped = format!("n{node} drops what {from} said in epoch {epoch}");
                 self.events.push(dropped);
             }
@@ -233,7 +233,7 @@ impl Cluster {
     }
 
     /// The session of the request goes on; gives what it is told.
-    fn go_on(&mut self, node: u32, token: Token, reply: &Reply) -> Vec<String> {
+    fn go_on(&mut self, node: u32, token: CorrelationId, reply: &Reply) -> Vec<String> {
         let Some((Some(name), scope)) = self.asked.get(&token) else {
             return Vec::new();
         };
@@ -249,7 +249,7 @@ impl Cluster {
             .collect()
     }
 
-    fn describe(&self, node: u32, token: Token, reply: Reply) -> String {
+    fn describe(&self, node: u32, token: CorrelationId, reply: Reply) -> String {
         let member = &self.members[&node];
         let scope = self.asked.get(&token).map(|(_, scope)| scope);
         match reply {
@@ -270,11 +270,11 @@ impl Cluster {
                 format!("at {}{tentative}: {values:?}", shown.commit)
             }
             Reply::Held(receipt) => {
-                let writes = receipt.writes.iter().map(|written| match &written.fate {
-                    Fate::Tentative(stamp) => {
+                let writes = receipt.writes.iter().map(|written| match &written.status {
+                    OperationStatus::Tentative(stamp) => {
                         format!("{} is {}", show_name(&written.name), show_stamp(*stamp))
                     }
-                    Fate::Settled(id, outcome) => {
+                    OperationStatus::Settled(id, outcome) => {
                         let name = show_name(&written.name);
                         format!("{name} was settled by {id}: {}", show(outcome))
                     }
@@ -364,8 +364,8 @@ impl Cluster {
         (member.durable, member.host.store) = copy;
     }
 
-    /// The member's engine loses a row, and nobody notices.
-    pub(super) fn rot(&mut self, node: u32, key: &[u8]) {
+    /// The member's engine loses a row, and no check notices.
+    pub(super) fn bit_rot(&mut self, node: u32, key: &[u8]) {
         let rotten = self.members.get_mut(&node).unwrap();
         rotten.host.store.rows.remove(key).unwrap();
     }

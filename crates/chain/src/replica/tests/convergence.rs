@@ -1,5 +1,5 @@
-//! G3: whatever the order in which operations and settlements arrive, all members end in one state,
-//! which is the join of all operations that were not refused.
+//! G3: in any order of operations and settlements, all members end in one state. It is the join of
+//! all operations that were not refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ struct Run {
     cluster: Cluster,
     wiring: Wiring,
     epoch: u64,
-    seats: Vec<(u32, Role)>,
+    members: Vec<(u32, Role)>,
     tokens: u64,
     published: Option<Arc<Configuration>>,
 }
@@ -94,7 +94,7 @@ impl Run {
             cluster: Cluster::default(),
             wiring,
             epoch: 0,
-            seats: Vec::new(),
+            members: Vec::new(),
             tokens: 0,
             published: None,
         };
@@ -108,11 +108,11 @@ impl Run {
     }
 
     /// The next epoch, heard of by those whose bit is set.
-    fn publish(&mut self, seats: Vec<(u32, Role)>, hearers: u32) {
+    fn publish(&mut self, members: Vec<(u32, Role)>, hearers: u32) {
         self.epoch += 1;
-        self.seats = seats;
-        let seats: Vec<Seat> = self
-            .seats
+        self.members = members;
+        let members: Vec<ChainMember> = self
+            .members
             .iter()
             .map(|(node, role)| {
                 let Identity {
@@ -120,7 +120,7 @@ impl Run {
                     incarnation,
                     disk,
                 } = self.cluster.identity(*node);
-                Seat {
+                ChainMember {
                     node,
                     incarnation,
                     disk,
@@ -132,10 +132,10 @@ impl Run {
             epoch: self.epoch,
             wiring: self.wiring,
             last_serving: Vec::new(),
-            away: Vec::new(),
-            seats,
-            floor: EntryId::ZERO,
-            lossy: Lossy::default(),
+            absent: Vec::new(),
+            members,
+            safe_point: EntryId::ZERO,
+            lossy: UncleanRecovery::default(),
             version: Version::NEWEST,
         });
         let hears = |node: &u32| hearers & (1 << (node - 1)) != 0;
@@ -171,12 +171,12 @@ impl Run {
             Act::Tick(millis) => self.tick(millis),
             Act::Move(order, hearers) => {
                 let role = |node: &u32| {
-                    let seat = self.seats.iter().find(|(other, _)| other == node);
-                    seat.map_or(Role::Serving, |(_, role)| *role)
+                    let member = self.members.iter().find(|(other, _)| other == node);
+                    member.map_or(Role::Serving, |(_, role)| *role)
                 };
-                let mut seats: Vec<_> = order.iter().map(|node| (*node, role(node))).collect();
-                seats.sort_by_key(|(_, role)| *role == Role::Syncing);
-                self.publish(seats, hearers);
+                let mut members: Vec<_> = order.iter().map(|node| (*node, role(node))).collect();
+                members.sort_by_key(|(_, role)| *role == Role::Syncing);
+                self.publish(members, hearers);
             }
             Act::Restart(node) => self.restart(node),
         }
@@ -184,20 +184,20 @@ impl Run {
 
     /// Unless another member is joining, the member crashes and joins.
     fn restart(&mut self, node: u32) {
-        if self.seats.iter().any(|(_, role)| *role == Role::Syncing) {
+        if self.members.iter().any(|(_, role)| *role == Role::Syncing) {
             return;
         }
         self.cluster.crash(node);
         self.cluster.start(node);
-        let mut seats = self.seats.clone();
-        seats.retain(|(other, _)| *other != node);
-        seats.push((node, Role::Syncing));
-        self.publish(seats, u32::MAX);
+        let mut members = self.members.clone();
+        members.retain(|(other, _)| *other != node);
+        members.push((node, Role::Syncing));
+        self.publish(members, u32::MAX);
     }
 
     fn write(&mut self, node: u32, command: Command, name: Option<u64>, w: Option<usize>) {
         self.tokens += 1;
-        let token = Token(self.tokens);
+        let token = CorrelationId(self.tokens);
         let request = name.map(|seq| RequestId {
             client: 7_u128.into(),
             seq: 1 + seq,
@@ -236,11 +236,11 @@ impl Run {
             self.cluster.configure(&configuration, &[1, 2, 3]);
         }
         for round in 0..60 {
-            let is_joining = self.seats.iter().any(|(_, role)| *role == Role::Syncing);
+            let is_joining = self.members.iter().any(|(_, role)| *role == Role::Syncing);
             if round == 30 && is_joining {
-                let seats = self.seats.iter();
-                let seats = seats.map(|(node, _)| (*node, Role::Serving)).collect();
-                self.publish(seats, u32::MAX);
+                let members = self.members.iter();
+                let members = members.map(|(node, _)| (*node, Role::Serving)).collect();
+                self.publish(members, u32::MAX);
             }
             let until = self.cluster.now.monotonic + 1_000;
             (1..=MEMBERS).for_each(|node| self.cluster.step(node, Input::Lease { until }));
@@ -249,7 +249,7 @@ impl Run {
         }
     }
 
-    /// Nothing is left in an overlay, whatever was acknowledged is settled, all hold the same.
+    /// Nothing is left in an overlay, all that was acknowledged is settled, all hold the same.
     fn check_rest(&self) {
         for (node, member) in &self.cluster.members {
             let counts = member.replica.eventual_counts();
@@ -269,7 +269,7 @@ impl Run {
         }
     }
 
-    /// What is there is the join of all writes, each whole, in whatever order.
+    /// What is there is the join of all writes, each whole, in any order.
     fn check_join(&self) {
         let mut entries = BTreeMap::new();
         let mut operations: BTreeMap<(RequestId, Stamp), Arc<Operation>> = BTreeMap::new();

@@ -71,8 +71,8 @@ fn done_is_said_when_what_was_filled_is_durable() {
 }
 
 #[test]
-fn done_is_said_of_the_greeting_of_its_epoch() {
-    // The greeter of epoch 3 lacked what that of epoch 4 has.
+fn done_is_said_of_the_handshake_of_its_epoch() {
+    // The donor of epoch 3 lacked what that of epoch 4 has.
     let script = "
         start 1 2 3
         configure 1 star 1 2 3
@@ -141,7 +141,7 @@ fn an_open_gap_is_reported() {
 }
 
 #[test]
-fn what_is_applied_is_reported() {
+fn applied_entries_are_reported() {
     // H12: the overlay still holds what the mark would have pruned.
     let script = "
         start 1 2
@@ -211,7 +211,7 @@ fn most_members_are_right() {
 }
 
 #[test]
-fn who_differs_is_filled_whatever_its_log_holds() {
+fn a_diverged_member_is_filled_with_any_log() {
     let script = lines_of("a_rotten_row_is_told");
     check(Guard::DiffersFills, &script, "different in 2 keys");
 }
@@ -223,7 +223,7 @@ fn of_two_the_head_is_right() {
 }
 
 #[test]
-fn who_may_believe_to_serve_does_not_leave() {
+fn a_member_that_may_believe_to_serve_does_not_leave() {
     // Member 3 has not heard that it serves no more. Were it left out, writes would be answered
     // without it, and it would show what was before.
     let stale = shown_without(
@@ -256,27 +256,27 @@ fn who_may_believe_to_serve_does_not_leave() {
         Wiring::Star,
         crate::version::Version::NEWEST,
     );
-    let mut facts = controller::Facts {
+    let mut observed = controller::ObservedState {
         sessions: [1, 2, 3].map(member).to_vec(),
         unheard: Vec::new(),
         reports: controller::Reports::default(),
         size: 3,
         unwanted: Vec::new(),
         wiring: Wiring::Star,
-        shift: Some(controller::Shift::Demote(NodeId(3))),
-        raise_floor: false,
+        role_change: Some(controller::RoleChange::Demote(NodeId(3))),
+        raise_safe_point: false,
         restart: None,
         version: crate::version::Version::NEWEST,
     };
-    let second = controller::next(&first, &facts).unwrap();
-    facts.shift = None;
+    let second = controller::next(&first, &observed).unwrap();
+    observed.role_change = None;
     let (epoch, id, node) = (2, EntryId::new(1, 1), NodeId(2));
     let report = Report::Differs { epoch, id, node };
-    facts.reports.note(NodeId(1), report);
-    assert_eq!(controller::next(&second, &facts), None);
+    observed.reports.note(NodeId(1), report);
+    assert_eq!(controller::next(&second, &observed), None);
     let guards = Guards::without([Guard::LeaveAdopted]);
-    let third = controller::next_guarded(&second, &facts, &guards).unwrap();
-    assert_eq!(third.seat(NodeId(3)), None);
+    let third = controller::next_guarded(&second, &observed, &guards).unwrap();
+    assert_eq!(third.member(NodeId(3)), None);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn returning_operations_are_filtered_by_ids() {
 #[test]
 fn a_decision_that_was_cut_is_decided_anew() {
     // Member 3 alone gets the write; 2 does not have it, greets 3, and 3 lets go of it. When 3 is
-    // head, a retry by name is a request that nobody has decided.
+    // head, a retry by name is a request that no head has decided.
     let script = "
         start 1 2 3
         configure 1 star 1 2 3

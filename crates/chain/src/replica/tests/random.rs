@@ -1,7 +1,7 @@
 //! Members that crash, lose disks, join and lead at random, until the faults stop.
 //!
-//! Checked at the end: the chain is whole again (I20), whatever was acknowledged is there (I6), all
-//! members have the same (I19), and no digest ever said otherwise (I21).
+//! Checked at the end: the chain is whole again (I20), and all that was acknowledged is there (I6).
+//! All members have the same (I19), and no digest ever said otherwise (I21).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::super::Phase;
 use super::cluster::Cluster;
 use super::toy::Command;
-use crate::controller::{self, Facts, Shift};
+use crate::controller::{self, ObservedState, RoleChange};
 use crate::*;
 
 const NODES: u32 = 3;
@@ -40,7 +40,7 @@ enum Event {
     Ruin { node: u32 },
     Restore { node: u32 },
     Start { node: u32 },
-    Decide { shift: u8, hearers: u8 },
+    Decide { role_change: u8, hearers: u8 },
     Run,
 }
 
@@ -64,8 +64,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => node.clone().prop_map(|node| Event::Ruin { node }),
         2 => node.clone().prop_map(|node| Event::Restore { node }),
         3 => node.prop_map(|node| Event::Start { node }),
-        4 => (any::<u8>(), any::<u8>()).prop_map(|(shift, hearers)| Event::Decide {
-            shift,
+        4 => (any::<u8>(), any::<u8>()).prop_map(|(role_change, hearers)| Event::Decide {
+            role_change,
             hearers,
         }),
         2 => Just(Event::Run),
@@ -87,8 +87,8 @@ struct World {
 impl World {
     fn new(wiring: Wiring, window_entries: usize) -> Self {
         let mut cluster = Cluster::default();
-        cluster.tuning.window_entries = window_entries;
-        cluster.tuning.digest_ms = 100;
+        cluster.settings.window_entries = window_entries;
+        cluster.settings.digest_ms = 100;
         (1..=NODES).for_each(|node| cluster.start(node));
         let identities: Vec<_> = (1..=NODES).map(|node| cluster.identity(node)).collect();
         let current = Arc::new(controller::first(
@@ -150,7 +150,10 @@ impl World {
             Event::Ruin { node } if self.may_ruin => self.cluster.lose(node),
             Event::Restore { node } if self.may_ruin => self.restore(node),
             Event::Start { node } if !self.is_up(node) => self.cluster.start(node),
-            Event::Decide { shift, hearers } => self.decide(shift, hearers),
+            Event::Decide {
+                role_change,
+                hearers,
+            } => self.decide(role_change, hearers),
             Event::Run => self.cluster.run(),
             _ => {}
         }
@@ -179,7 +182,7 @@ impl World {
             _ => Command::Add { key, value },
         };
         self.tokens += 1;
-        let token = Token(self.tokens);
+        let token = CorrelationId(self.tokens);
         let name = RequestId {
             client: 9_u128.into(),
             seq: self.tokens,
@@ -201,7 +204,7 @@ impl World {
     fn request(&mut self, command: Command) {
         let head = self.current.head().0;
         self.tokens += 1;
-        let token = Token(self.tokens);
+        let token = CorrelationId(self.tokens);
         let member = self.cluster.members.get_mut(&head).unwrap();
         member.host.requests.get_mut().insert(token, command);
         let input = Input::Submit {
@@ -224,7 +227,7 @@ impl World {
         (1..=NODES).for_each(|node| self.cluster.step(node, Input::Tick));
     }
 
-    /// Somebody else who served last has its disk.
+    /// Another member that served last has its disk.
     fn may_lose(&self, node: u32) -> bool {
         self.current
             .last_serving
@@ -232,17 +235,17 @@ impl World {
             .any(|(other, disk)| other.0 != node && self.cluster.identity(other.0).disk == *disk)
     }
 
-    fn decide(&mut self, shift: u8, hearers: u8) {
-        let node = NodeId(u32::from(shift) / 16 % NODES + 1);
-        let shift = match shift % 16 {
-            0 => Some(Shift::Head(node)),
-            1 => Some(Shift::Back(node)),
-            2 => Some(Shift::Demote(node)),
+    fn decide(&mut self, role_change: u8, hearers: u8) {
+        let node = NodeId(u32::from(role_change) / 16 % NODES + 1);
+        let role_change = match role_change % 16 {
+            0 => Some(RoleChange::Head(node)),
+            1 => Some(RoleChange::Back(node)),
+            2 => Some(RoleChange::Demote(node)),
             _ => None,
         };
         let up = (1..=NODES).filter(|node| self.is_up(*node));
         let sessions: Vec<_> = up.map(|node| self.cluster.identity(node)).collect();
-        let facts = Facts {
+        let observed = ObservedState {
             restart: controller::returned(&self.current, &sessions)
                 .first()
                 .copied(),
@@ -252,21 +255,21 @@ impl World {
             size: NODES as usize,
             unwanted: Vec::new(),
             wiring: self.wiring,
-            shift,
-            raise_floor: hearers & 16 != 0,
+            role_change,
+            raise_safe_point: hearers & 16 != 0,
             version: crate::version::Version::NEWEST,
         };
-        if let Some(next) = controller::next(&self.current, &facts) {
+        if let Some(next) = controller::next(&self.current, &observed) {
             self.current = Arc::new(next);
         }
         let hears = |node: &u32| hearers >> node & 1 == 1;
         let nodes: Vec<u32> = (1..=NODES).filter(hears).collect();
         let current = self.current.clone();
         self.cluster.configure(&current, &nodes);
-        // I24: a life that hears that it has lost its seat ends, and another begins.
+        // I24: an incarnation that hears that it has lost its membership ends, and another begins.
         for node in nodes {
-            let life = self.cluster.identity(node);
-            if self.is_up(node) && current.has_left(life.node, life.incarnation) {
+            let incarnation = self.cluster.identity(node);
+            if self.is_up(node) && current.has_left(incarnation.node, incarnation.incarnation) {
                 self.cluster.crash(node);
                 self.cluster.start(node);
             }
@@ -286,7 +289,7 @@ impl World {
         self.current = next.map_or(self.current.clone(), Arc::new);
     }
 
-    /// Whether nobody is left who has everything.
+    /// Whether no member is left that has everything.
     fn is_ruined(&self) -> bool {
         let last = self.current.last_serving.iter();
         let mut disks = last.map(|(node, disk)| self.cluster.identity(node.0).disk == *disk);
@@ -309,7 +312,7 @@ impl World {
     fn recover(&mut self) {
         for _ in 0..40 {
             for node in 1..=NODES {
-                // I24: who was left out of a configuration comes back in another life.
+                // I24: who was left out of a configuration comes back in another incarnation.
                 let has_left = self.cluster.members[&node].replica.phase == Phase::Halted;
                 if has_left {
                     self.cluster.crash(node);

@@ -3,9 +3,9 @@
 //! ```text
 //! start 1 2 3                       restart with what the disk holds, or begin
 //! configure 1 star 1 2 3 [to=1,2] [away=3@1]
-//!                                   epoch, wiring, seats in order (`3s` is syncing, `3l` is
+//!                                   epoch, wiring, members in order (`3s` is syncing, `3l` is
 //!                                   leaving), who hears it,
-//!                                   and who is away since when
+//!                                   and who is absent since when
 //! lease 1 2 3                       they may serve for the next 1000 ms
 //! put 1 10 k a [name=7/1]           at member 1, under token 10; also del, cas, move, add, remove,
 //!                                   putadd, puts; [barrier] settles what is tentative first
@@ -19,7 +19,8 @@
 //! load 1 200 9000 [name=7/1]        so many registers of so many bytes are put at member 1
 //! lose 3 · rot 3 k                  member 3 crashes and its disk is empty; a row of it is lost
 //! hold 2 · take 2                   its engine is slow to take entries; takes them all
-//! floor 1.4 · window 2 · floors     of later configurations; of later starts; show its reports
+//! floor 1.4 · window 2 · floors     the safe point of later configurations; of later starts; shows
+//!                                   its reports
 //! idle 1000 · names 1               of later starts; what is kept of names
 //! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
 //! compared 1                        how often member 1 compared a part of what it fills from
@@ -35,7 +36,7 @@ use goldenscript::{Command as Line, Context, Runner};
 
 use super::cluster::{Cluster, LOADING};
 use super::toy::{Command, collection, show_name, show_stamp};
-use super::words::{Options, parse_away, parse_command, parse_id, parse_level, parse_name};
+use super::words::{Options, parse_absent, parse_command, parse_id, parse_level, parse_name};
 use crate::*;
 
 #[derive(Default)]
@@ -152,21 +153,21 @@ impl Script {
             "load" => self.load(words, options)?,
             "hold" => each(words, |node| cluster.hold(node))?,
             "take" => each(words, |node| cluster.take(node))?,
-            "rot" => cluster.rot(number(0)?, words[1].as_bytes()),
+            "rot" => cluster.bit_rot(number(0)?, words[1].as_bytes()),
             "copy" => each(words, |node| cluster.copy(node))?,
             "paste" => each(words, |node| cluster.paste(node))?,
             "lose" => each(words, |node| cluster.lose(node))?,
-            "idle" => cluster.tuning.idle_ms = number(0)?.into(),
+            "idle" => cluster.settings.idle_ms = number(0)?.into(),
             "names" => self.names(number(0)?),
-            "rate" => cluster.tuning.fill_bytes_per_second = number(0)?.into(),
-            "catchup" => cluster.tuning.catch_up_max = words[0].parse()?,
-            "floor" => cluster.floor = parse_id(words[0])?,
+            "rate" => cluster.settings.fill_bytes_per_second = number(0)?.into(),
+            "catchup" => cluster.settings.catch_up_max = words[0].parse()?,
+            "floor" => cluster.safe_point = parse_id(words[0])?,
             "lossy" => {
                 cluster.lossy.count += 1;
                 cluster.lossy.epoch = number(0)?.into();
             }
-            "window" => cluster.tuning.window_entries = words[0].parse()?,
-            "floors" => cluster.shows_floors = true,
+            "window" => cluster.settings.window_entries = words[0].parse()?,
+            "floors" => cluster.shows_safe_points = true,
             "same" => self.compare(number(0)?, number(1)?),
             "marks" => self.marks(number(0)?)?,
             "links" => self.links(),
@@ -185,9 +186,9 @@ impl Script {
             "chain" => Wiring::Chain,
             other => return Err(format!("no wiring {other}").into()),
         };
-        let mut seats = Vec::new();
-        let mut away: Vec<Away> = options.away.map_or(Ok(Vec::new()), |away| {
-            away.split(',').map(parse_away).collect()
+        let mut members = Vec::new();
+        let mut absent: Vec<AbsentMember> = options.absent.map_or(Ok(Vec::new()), |absent| {
+            absent.split(',').map(parse_absent).collect()
         })?;
         for word in &words[2..] {
             let (word, must_fill) = match word.strip_suffix('w') {
@@ -205,7 +206,7 @@ impl Script {
                 Some('l') => Role::Leaving,
                 _ => Role::Serving,
             };
-            seats.push(Seat {
+            members.push(ChainMember {
                 node,
                 incarnation,
                 disk,
@@ -213,7 +214,7 @@ impl Script {
             });
             if must_fill {
                 let left = words[0].parse()?;
-                away.push(Away {
+                absent.push(AbsentMember {
                     node,
                     incarnation,
                     disk,
@@ -222,14 +223,14 @@ impl Script {
                 });
             }
         }
-        let serving = seats.iter().filter(|seat| seat.role == Role::Serving);
+        let serving = members.iter().filter(|member| member.role == Role::Serving);
         let configuration = Configuration {
             epoch: words[0].parse()?,
             wiring,
-            last_serving: serving.map(|seat| (seat.node, seat.disk)).collect(),
-            away,
-            seats,
-            floor: self.0.floor,
+            last_serving: serving.map(|member| (member.node, member.disk)).collect(),
+            absent,
+            members,
+            safe_point: self.0.safe_point,
             lossy: self.0.lossy,
             version: options.version.unwrap_or(Version::NEWEST),
         };
@@ -251,7 +252,7 @@ impl Script {
         let barrier = words.last() == Some(&"barrier");
         let words = &words[..words.len() - usize::from(sloppy || barrier)];
         let node: u32 = words[0].parse()?;
-        let token = Token(words[1].parse()?);
+        let token = CorrelationId(words[1].parse()?);
         let command = parse_command(command, &words[2..])?;
         let member = self.0.members.get_mut(&node).ok_or("no such member")?;
         member.host.requests.borrow_mut().insert(token, command);
@@ -280,7 +281,7 @@ impl Script {
     fn outcome(&mut self, words: &[&str], options: &Options<'_>) -> Result<(), Box<dyn Error>> {
         let names = words[2..].iter().map(|name| parse_name(name));
         let outcome = Input::Outcome {
-            token: Token(words[1].parse()?),
+            token: CorrelationId(words[1].parse()?),
             names: names.collect::<Result<_, _>>()?,
             digest: options.digest,
         };
@@ -289,7 +290,7 @@ impl Script {
     }
 
     fn close(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
-        let (node, token) = (words[0].parse()?, Token(words[1].parse()?));
+        let (node, token) = (words[0].parse()?, CorrelationId(words[1].parse()?));
         let collection = collection(words[2].as_bytes()).ok_or("no collection")?;
         let turn = Command::Turn {
             collection,
@@ -306,10 +307,10 @@ impl Script {
     fn awaited(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
         let member = &self.0.members[&words[0].parse()?];
         let collection = collection(words[1].as_bytes()).ok_or("no collection")?;
-        let (away, silent) = member.replica.awaited(collection, &member.host.store)?;
+        let (absent, silent) = member.replica.awaited(collection, &member.host.store)?;
         self.0
             .events
-            .push(format!("away {away:?}, silent {silent:?}"));
+            .push(format!("away {absent:?}, silent {silent:?}"));
         Ok(())
     }
 
@@ -333,7 +334,7 @@ impl Script {
         let (node, count): (u32, u64) = (words[0].parse()?, words[1].parse()?);
         let value = Bytes::from(vec![b'x'; words[2].parse()?]);
         for number in 0..count {
-            let token = Token(LOADING.0 + number);
+            let token = CorrelationId(LOADING.0 + number);
             let key = Bytes::from(format!("load{number:06}"));
             let value = value.clone();
             let member = self.0.members.get_mut(&node).ok_or("no such member")?;
@@ -432,7 +433,7 @@ impl Script {
     }
 
     /// The request of `token` is about `scope`; gives what its session has seen.
-    fn ask(&mut self, token: Token, session: Option<&str>, scope: Scope) -> Session {
+    fn ask(&mut self, token: CorrelationId, session: Option<&str>, scope: Scope) -> Session {
         let name = session.map(str::to_owned);
         self.0.asked.insert(token, (name, scope));
         let seen = session.and_then(|name| self.0.sessions.get(name));
@@ -454,7 +455,7 @@ impl Script {
                 Scope::Keys(keys.collect())
             }
         };
-        let token = Token(words[1].parse()?);
+        let token = CorrelationId(words[1].parse()?);
         let session = self.ask(token, options.session, scope.clone());
         let session = options.session.map(|_| session);
         self.0.step(
@@ -490,7 +491,7 @@ impl Script {
     fn counts(&mut self) {
         for (node, member) in &self.0.members {
             let replica = &member.replica;
-            let (tally, eventual) = (replica.tally(), replica.eventual_counts());
+            let (counters, eventual) = (replica.counters(), replica.eventual_counts());
             let behind = replica.behind(self.0.now).into_iter();
             let behind = behind.map(|it| {
                 let (entries, millis) = (it.entries, it.millis);
@@ -498,9 +499,9 @@ impl Script {
             });
             self.0.events.push(format!(
                 "n{node} dirty {} asked {} answered {}, settled {} in {} ms{}",
-                tally.dirty_reads,
-                tally.queries_asked,
-                tally.queries_answered,
+                counters.dirty_reads,
+                counters.queries_asked,
+                counters.queries_answered,
                 eventual.settled,
                 eventual.settled_ms,
                 behind.collect::<String>(),
@@ -510,7 +511,7 @@ impl Script {
 
     fn waits(&mut self) {
         for (node, member) in self.0.members.iter().filter(|(_, it)| it.is_up) {
-            let waits = member.replica.waits(self.0.now);
+            let waits = member.replica.wait_reasons(self.0.now);
             let event = format!("n{node} waits for {waits:?}");
             self.0.events.push(event);
         }

@@ -43,7 +43,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// What it does whatever the state; nothing for a condition.
+    /// What it does in any state; nothing for a condition.
     pub(super) fn writes(&self) -> Vec<(Bytes, Vec<ElementOp>)> {
         let group = Bytes::from_static(b"v");
         let add = |value: &Bytes| ElementOp::Add {
@@ -108,7 +108,7 @@ impl View for Store {
 #[derive(Debug, Default)]
 pub(super) struct ToyHost {
     pub(super) store: Store,
-    pub(super) requests: RefCell<BTreeMap<Token, Command>>,
+    pub(super) requests: RefCell<BTreeMap<CorrelationId, Command>>,
     pub(super) fixed: Option<Store>,
     /// How often the fixed state was looked at.
     pub(super) looks: Cell<usize>,
@@ -195,7 +195,7 @@ pub(super) fn merge(key: &Bytes, ops: Vec<ElementOp>) -> Change {
     Change::Merge {
         key: key.clone(),
         ops,
-        marks: Marks::Kept,
+        marks: TombstonePolicy::Kept,
     }
 }
 
@@ -207,15 +207,15 @@ pub(super) fn collection(key: &[u8]) -> Option<u64> {
 /// The mode of a key's collection; what is in none is mixed.
 fn mode(state: &dyn View, key: &[u8]) -> Mode {
     collection(key).map_or(Mode::Mixed, |collection| {
-        Standing::of(state, collection).unwrap().mode
+        ModeState::of(state, collection).unwrap().mode
     })
 }
 
 /// A merge as the collection's mode has it.
 fn merge_in(state: &dyn View, key: &Bytes, ops: Vec<ElementOp>) -> Change {
     let marks = match mode(state, key).keeps_marks() {
-        true => Marks::Kept,
-        false => Marks::Dropped,
+        true => TombstonePolicy::Kept,
+        false => TombstonePolicy::Dropped,
     };
     let key = key.clone();
     Change::Merge { key, ops, marks }
@@ -226,7 +226,7 @@ impl Host for ToyHost {
         &self.store
     }
 
-    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
+    fn decide(&self, token: CorrelationId, newest: &dyn View) -> Result<Decided, ViewError> {
         let requests = self.requests.borrow();
         let (changes, result) = match &requests[&token] {
             Command::Cas { key, old, value } => {
@@ -250,11 +250,11 @@ impl Host for ToyHost {
                 mode,
                 is_abandoned,
             } => {
-                let mode = match (mode, Standing::of(newest, *collection)?.mode) {
-                    (Mode::Strong, Mode::Closing) => Mode::Drained,
+                let mode = match (mode, ModeState::of(newest, *collection)?.mode) {
+                    (Mode::Strong, Mode::Draining) => Mode::Drained,
                     (mode, _) => *mode,
                 };
-                let turn = Change::turn(*collection, mode, *is_abandoned);
+                let turn = Change::set_mode(*collection, mode, *is_abandoned);
                 (vec![turn], "turned".into())
             }
             unconditional => {
@@ -274,7 +274,7 @@ impl Host for ToyHost {
 
     fn accept(
         &self,
-        token: Token,
+        token: CorrelationId,
         tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         let writes = self.requests.borrow()[&token].writes().into_iter();

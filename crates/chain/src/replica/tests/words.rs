@@ -13,7 +13,7 @@ pub(super) struct Options<'a> {
     pub(super) digest: Option<Digest>,
     pub(super) to: Option<&'a str>,
     pub(super) version: Option<Version>,
-    pub(super) away: Option<&'a str>,
+    pub(super) absent: Option<&'a str>,
     pub(super) level: Option<&'a str>,
     pub(super) w: Option<usize>,
     pub(super) session: Option<&'a str>,
@@ -32,7 +32,7 @@ impl<'a> Options<'a> {
             version: value_of("version")
                 .map(|version| version.parse().map(Version))
                 .transpose()?,
-            away: value_of("away"),
+            absent: value_of("away"),
             level: value_of("level"),
             w: value_of("w").map(str::parse).transpose()?,
             session: value_of("session"),
@@ -79,7 +79,7 @@ pub(super) fn parse_command(command: &str, words: &[&str]) -> Result<Command, Bo
         "turn" => Command::Turn {
             collection: collection(words[0].as_bytes()).ok_or("eight bytes name a collection")?,
             mode: match words[1] {
-                "closing" => Mode::Closing,
+                "draining" => Mode::Draining,
                 word => word.parse()?,
             },
             is_abandoned: words.get(2) == Some(&"abandon"),
@@ -88,11 +88,11 @@ pub(super) fn parse_command(command: &str, words: &[&str]) -> Result<Command, Bo
     })
 }
 
-/// `3@2`: node 3 has been away since epoch 2.
-pub(super) fn parse_away(word: &str) -> Result<Away, Box<dyn Error>> {
+/// `3@2`: node 3 has been absent since epoch 2.
+pub(super) fn parse_absent(word: &str) -> Result<AbsentMember, Box<dyn Error>> {
     let (node, left) = word.split_once('@').ok_or("who is away is node@epoch")?;
     let node: u32 = node.parse()?;
-    Ok(Away {
+    Ok(AbsentMember {
         node: NodeId(node),
         incarnation: Incarnation(100 * u128::from(node) + 1),
         disk: DiskId(node.into()),

@@ -39,7 +39,7 @@ fn a_bound_is_reserved_ahead_and_holds_when_it_is_durable() {
 }
 
 #[test]
-fn most_peers_say_who_drifts() {
+fn a_majority_of_peers_decides_which_clock_drifts() {
     let now = at(10, 5_000);
     let cases: [(&[u64], bool); 6] = [
         (&[], false),

@@ -26,7 +26,7 @@ fn crowded_out(known: usize, written: usize, size: usize) -> Vec<u64> {
     let writes = (known..known + written).map(|seq| Written {
         name: name(seq),
         key: key(size),
-        fate: Fate::Tentative(Stamp::default()),
+        status: OperationStatus::Tentative(Stamp::default()),
     });
     let crowded_out = session.crowded_out_by(&writes.collect::<Vec<_>>());
     crowded_out.iter().map(|name| name.seq).collect()

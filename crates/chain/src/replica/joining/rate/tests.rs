@@ -57,7 +57,7 @@ fn parts(took: u64) -> u64 {
 }
 
 #[test]
-fn whoever_is_busy_is_asked_less_often_but_asked() {
+fn a_busy_member_is_asked_less_often_but_asked() {
     assert_eq!([3, 10, 30].map(parts), [111, 33, 11]);
     let slowest = SECOND_MS / REST_MS_MAX;
     for took in [200, 1_000, 5_000] {

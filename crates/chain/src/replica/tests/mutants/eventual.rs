@@ -15,10 +15,10 @@ macro_rules! missed {
 
 missed! {
     lease_stamp: LeaseStamp,
-        "a_member_without_its_seat_or_lease_does_not_stamp"
+        "a_member_without_membership_or_lease_does_not_stamp"
         => "n1 answers 10: held";
     syncing_no_stamp: SyncingNoStamp,
-        "a_member_without_its_seat_or_lease_does_not_stamp"
+        "a_member_without_membership_or_lease_does_not_stamp"
         => "n3 answers 14: held";
     eventual_dedupe: EventualDedupe,
         "a_retry_at_another_member_is_settled_once"
@@ -35,7 +35,7 @@ missed! {
     base_adopted: BaseAdopted,
         "a_stamp_waits_until_its_base_is_adopted"
         => "n1 answers 14: at 3.3: k=b";
-    base_floor: BaseFloor,
+    base_safe_point: BaseFloor,
         "a_stamp_is_above_what_is_dirty"
         => "301/1 is 0.0";
     base_overlay: BaseOverlay,
@@ -48,20 +48,20 @@ missed! {
         "a_collection_opens_by_one_entry"
         => "201/1 is 0.0";
     stamp_clean: StampClean,
-        "a_closing_collection_is_drained"
+        "a_draining_collection_is_drained"
         => "n2 answers 15: held";
     close_committed: CloseCommitted,
-        "members_are_asked_after_the_closing_entry_is_committed"
+        "members_are_asked_after_the_draining_entry_is_committed"
         => "n2 answers 16: gone";
     close_awaits: CloseAwaits,
-        "a_closing_collection_waits_for_who_is_away"
+        "a_draining_collection_waits_for_absent_members"
         => "n1 answers 13: done";
     drop_waits: DropWaits,
-        "marks_are_kept_until_all_have_applied_what_was_settled"
+        "tombstones_are_kept_until_all_have_applied_the_settlements"
         => "n3 answers 16: at 1.6, tentative: [b\"a\"]";
     hand_on_all: HandOnAll,
-        "what_a_leaving_member_holds_is_handed_on"
-        => "n3 reports HandedOn { epoch: 2 }\nn1 holds \nn2 holds \nn3 holds 301/1";
+        "the_writes_of_a_leaving_member_are_handed_off"
+        => "n3 reports HandoffDone { epoch: 2 }\nn1 holds \nn2 holds \nn3 holds 301/1";
     leaving_takes_none: LeavingTakesNone,
         "a_leaving_member_holds_nothing_new"
         => "n3 to n1: Offer, Held";
@@ -69,7 +69,7 @@ missed! {
         "a_leaving_member_holds_nothing_new"
         => "n3 reports Adopted { epoch: 4 }";
     settles_own_time: SettlesOwnTime,
-        "what_is_abandoned_is_gone"
+        "abandoned_writes_are_gone"
         => "n3 answers 18: at 4.8: cart-one/k=a";
     invisible_kept: InvisibleKept,
         "a_removal_that_finds_nothing_is_settled"
@@ -81,10 +81,10 @@ missed! {
         "a_settlement_that_is_not_committed_dies_with_its_head"
         => "n3 answers 12: at 1.1: k=a";
     join_keeps_overlay: JoinKeepsOverlay,
-        "what_a_returning_member_held_is_handed_on"
+        "the_writes_of_a_returning_member_are_handed_off"
         => "n1 answers 13: at 2.2: k=a";
-    same_seats_go_on: SameSeatsGoOn,
-        "an_epoch_that_changes_no_seat_stops_nothing"
+    same_members_go_on: SameMembersGoOn,
+        "an_epoch_with_the_same_members_stops_nothing"
         => "n2 answers 11: refused, NotServing";
     joint_w: JointW,
         "a_write_is_held_by_a_quorum_of_the_epoch_before"
@@ -99,7 +99,7 @@ missed! {
         "an_older_addition_survives_a_newer_write_of_another_value"
         => "n3 answers 12: at 1.1: k=b";
     prune_committed: PruneCommitted,
-        "what_a_refused_operation_hid_comes_to_light"
+        "writes_hidden_by_a_refused_operation_are_shown"
         => "n3 answers 15: at 1.3: k=x";
     limit_whole: LimitWhole,
         "a_limit_refuses_all_of_an_operation"
@@ -108,10 +108,10 @@ missed! {
         "an_acknowledgement_after_the_lease_is_detached"
         => "n2 answers 12: held, 201/2";
     rejoin_filter: RejoinFilter,
-        "what_a_returning_member_held_below_the_floor_is_judged"
+        "writes_of_a_returning_member_below_the_safe_point_are_judged"
         => "k=a+b";
     quarantine: Quarantine,
-        "what_a_returning_member_held_is_handed_on"
+        "the_writes_of_a_returning_member_are_handed_off"
         => "n3 holds 301/1 is 1.1+1.3.0 with 1\nn3 reports";
     clock_bound: ClockBound,
         "a_clock_goes_on_after_a_restart"
