@@ -1,21 +1,20 @@
-//! One connection to one server, and whoever keeps one: each request waits for its reply, no longer
-//! than a given time.
+//! One connection to one server: each request waits for its reply, no longer than a given time.
 //!
 //! Invariants:
-//! - W2 a connection of which a request was not answered in time is given up: what came of the
-//!   request is not known.
-//! - W4 a request goes over a connection that the server has not ended for all that is known: one
-//!   that was idle for half of its time is replaced.
-//! - W3 a server that is behind what was seen before refuses the connection (its own rule; we say
-//!   what we saw).
+//! - ZKWIRE-2 a connection of which a request was not answered in time is given up: what came of
+//!   the request is not known.
+//! - ZKWIRE-3 a server that is behind what was seen before refuses the connection (its own rule; we
+//!   say what we saw).
+//! - (ZKWIRE-5) what is kept was read on this connection, with a watch that has not fired.
 //!
 //! A session of ZooKeeper stands for nothing here, so a new connection is a new one.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fader_chain::ALL_GUARDS;
+use fader_chain::membership::WatchCache;
 use zeroize::Zeroizing;
 
 use crate::stream::{Stream, Tls};
@@ -26,9 +25,6 @@ use crate::wire::{AUTH_XID, FRAME_MAX, In, Malformed, Op, Out, WATCH_XID, code};
 const CONNECTION_MS: i32 = 10_000;
 /// How long a server may take to accept a connection: it is busy later, or not there.
 const CONNECT: Duration = Duration::from_secs(2);
-/// All that a znode's access list can allow.
-const ALL: i32 = 31;
-
 /// `user:password`. It is wiped from memory and never shown by `Debug`.
 #[derive(Clone)]
 pub struct Credentials(Zeroizing<String>);
@@ -48,7 +44,7 @@ impl std::fmt::Debug for Credentials {
 
 /// Where the servers are, and how they are asked.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct EnsembleConfig {
     /// `host:port` of each.
     pub hosts: Vec<String>,
     /// With which znodes are made ours.
@@ -61,22 +57,22 @@ pub struct Place {
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum EnsembleError {
     /// The server refused it.
     Refused(i32),
     /// There is no connection, or none any more: what came of the request is not known.
     Lost(String),
 }
 
-impl From<Malformed> for Failure {
+impl From<Malformed> for EnsembleError {
     fn from(error: Malformed) -> Self {
-        Failure::Lost(error.to_string())
+        EnsembleError::Lost(error.to_string())
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for EnsembleError {
     fn from(error: io::Error) -> Self {
-        Failure::Lost(match error.kind() {
+        EnsembleError::Lost(match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
             io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
             _ => error.to_string(),
@@ -84,15 +80,15 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for EnsembleError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Refused(code::NO_AUTH) => {
+            EnsembleError::Refused(code::NO_AUTH) => {
                 f.write_str("the credentials do not open the cluster's znodes")
             }
-            Failure::Refused(code::AUTH_FAILED) => f.write_str("the credentials are refused"),
-            Failure::Refused(code) => write!(f, "the server answered with error {code}"),
-            Failure::Lost(reason) => f.write_str(reason),
+            EnsembleError::Refused(code::AUTH_FAILED) => f.write_str("the credentials are refused"),
+            EnsembleError::Refused(code) => write!(f, "the server answered with error {code}"),
+            EnsembleError::Lost(reason) => f.write_str(reason),
         }
     }
 }
@@ -108,18 +104,8 @@ pub struct Znode {
     pub created: i64,
 }
 
-/// What became of a conditional change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed {
-    /// It was made.
-    Done,
-    /// The version is another one.
-    Stale,
-    /// There is no such znode.
-    Missing,
-}
-
-struct Connection {
+/// A connection to one server.
+pub(crate) struct Connection {
     stream: Stream,
     patience: Duration,
     /// For how long the server keeps it without a request, and when the last one was answered.
@@ -128,13 +114,21 @@ struct Connection {
     inbox: Vec<u8>,
     xid: i32,
     /// The newest change seen.
-    seen: i64,
-    /// Whether a watch fired that nobody was told of.
+    pub(crate) seen: i64,
+    /// Whether a watch fired that no caller was told of.
     is_notified: bool,
+    /// Znodes, and the names of children, that are as they were read.
+    znodes: WatchCache<String, Option<Znode>>,
+    children: WatchCache<String, Vec<String>>,
 }
 
 impl Connection {
-    fn open(host: &str, place: &Place, seen: i64) -> Result<Self, Failure> {
+    /// Connects to a host; the server has seen all that was `seen`.
+    pub(crate) fn open(
+        host: &str,
+        place: &EnsembleConfig,
+        seen: i64,
+    ) -> Result<Self, EnsembleError> {
         let mut stream = None;
         for address in host.to_socket_addrs()? {
             stream = Some(TcpStream::connect_timeout(
@@ -145,7 +139,8 @@ impl Connection {
                 break;
             }
         }
-        let stream = stream.ok_or_else(|| Failure::Lost(format!("{host} has no address")))??;
+        let stream =
+            stream.ok_or_else(|| EnsembleError::Lost(format!("{host} has no address")))??;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(place.patience))?;
         // With TLS the first write waits for the handshake.
@@ -160,6 +155,8 @@ impl Connection {
             xid: 0,
             seen,
             is_notified: false,
+            znodes: WatchCache::new(ALL_GUARDS.clone()),
+            children: WatchCache::new(ALL_GUARDS.clone()),
         };
         connection.greet()?;
         if let Some(credentials) = &place.credentials {
@@ -168,7 +165,7 @@ impl Connection {
         Ok(connection)
     }
 
-    fn greet(&mut self) -> Result<(), Failure> {
+    fn greet(&mut self) -> Result<(), EnsembleError> {
         let mut out = Out::new();
         out.int(0);
         out.long(self.seen);
@@ -179,11 +176,11 @@ impl Connection {
         self.stream.write_all(&out.frame())?;
         let reply = self.frame(Instant::now() + self.patience);
         let reply = reply.map_err(|failure| match failure {
-            Failure::Lost(reason) => Failure::Lost(format!(
+            EnsembleError::Lost(reason) => EnsembleError::Lost(format!(
                 "{reason} before a session began (a server does that while it is behind what was \
                  seen of the cluster, or when its data was lost)"
             )),
-            refused @ Failure::Refused(_) => refused,
+            refused @ EnsembleError::Refused(_) => refused,
         })?;
         let mut reply = In::new(&reply);
         let (_version, timeout) = (reply.int()?, reply.int()?);
@@ -192,16 +189,18 @@ impl Connection {
                 self.timeout = Duration::from_millis(timeout);
                 Ok(())
             }
-            _ => Err(Failure::Lost("the server gives no session".to_owned())),
+            _ => Err(EnsembleError::Lost(
+                "the server gives no session".to_owned(),
+            )),
         }
     }
 
     /// Whether a request can go over it.
-    fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         self.used_at.elapsed() < self.timeout / 2 && !self.stream.has_ended()
     }
 
-    fn authenticate(&mut self, credentials: &Credentials) -> Result<(), Failure> {
+    fn authenticate(&mut self, credentials: &Credentials) -> Result<(), EnsembleError> {
         let mut out = Out::request(AUTH_XID, Op::Auth);
         out.int(0);
         out.string("digest");
@@ -211,7 +210,11 @@ impl Connection {
     }
 
     /// Asks, and waits for the reply.
-    fn call(&mut self, op: Op, write: impl FnOnce(&mut Out)) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn call(
+        &mut self,
+        op: Op,
+        write: impl FnOnce(&mut Out),
+    ) -> Result<Vec<u8>, EnsembleError> {
         self.xid = self.xid.checked_add(1).unwrap_or(1);
         let mut out = Out::request(self.xid, op);
         write(&mut out);
@@ -219,18 +222,18 @@ impl Connection {
         self.reply(self.xid)
     }
 
-    fn reply(&mut self, to: i32) -> Result<Vec<u8>, Failure> {
+    fn reply(&mut self, to: i32) -> Result<Vec<u8>, EnsembleError> {
         let end = Instant::now() + self.patience;
         loop {
             let frame = self.frame(end)?;
             let mut head = In::new(&frame);
             let (xid, zxid, error) = (head.int()?, head.long()?, head.int()?);
             if xid == WATCH_XID {
-                self.is_notified = true;
+                self.on_notice(&frame)?;
                 continue;
             }
             if xid != to {
-                return Err(Failure::Lost(
+                return Err(EnsembleError::Lost(
                     "a reply to nothing that was asked".to_owned(),
                 ));
             }
@@ -238,14 +241,112 @@ impl Connection {
             self.used_at = Instant::now();
             return match error {
                 0 => Ok(frame[16..].to_vec()),
-                code::SESSION_EXPIRED => Err(Failure::Lost("the session expired".to_owned())),
-                error => Err(Failure::Refused(error)),
+                code::SESSION_EXPIRED => Err(EnsembleError::Lost("the session expired".to_owned())),
+                error => Err(EnsembleError::Refused(error)),
             };
         }
     }
 
+    /// A watch fired: what it watched has changed, or the server says how the connection is.
+    fn on_notice(&mut self, frame: &[u8]) -> Result<(), EnsembleError> {
+        let mut notice = In::new(frame);
+        let (_xid, _zxid, _error) = (notice.int()?, notice.long()?, notice.int()?);
+        let (_kind, _state) = (notice.int()?, notice.int()?);
+        let path = notice.string()?;
+        self.znodes.on_notice(path);
+        self.children.on_notice(path);
+        self.is_notified = true;
+        Ok(())
+    }
+
+    /// Reads this znode, and its children, the next time.
+    pub(crate) fn forget(&mut self, path: &str) {
+        self.znodes.forget(path);
+        self.children.forget(path);
+    }
+
+    /// A znode, if it is there.
+    pub(crate) fn znode(
+        &mut self,
+        path: &str,
+        watches: bool,
+    ) -> Result<Option<Znode>, EnsembleError> {
+        let reply = self.call(Op::GetData, |out| {
+            out.string(path);
+            out.bool(watches);
+        });
+        let reply = match reply {
+            Err(EnsembleError::Refused(code::NO_NODE)) => return Ok(None),
+            other => other?,
+        };
+        let mut reply = In::new(&reply);
+        let data = reply.buffer()?.to_vec();
+        let (created, version) = reply.stat()?;
+        Ok(Some(Znode {
+            data,
+            version,
+            created,
+        }))
+    }
+
+    /// A znode, kept until its watch fires.
+    pub(crate) fn watched(&mut self, path: &str) -> Result<Option<Znode>, EnsembleError> {
+        if let Some(kept) = self.znodes.get(path) {
+            return Ok(kept.clone());
+        }
+        let read = self.znodes.begin(path);
+        let mut znode = self.znode(path, read.watches)?;
+        // Reading one that is missing sets no watch.
+        if znode.is_none() && self.exists(path, read.watches)? {
+            znode = self.znode(path, read.watches)?;
+        }
+        self.znodes.on_read(path.to_owned(), read, znode.clone());
+        Ok(znode)
+    }
+
+    /// Whether a znode is there; `watches` for its next change.
+    fn exists(&mut self, path: &str, watches: bool) -> Result<bool, EnsembleError> {
+        let reply = self.call(Op::Exists, |out| {
+            out.string(path);
+            out.bool(watches);
+        });
+        match reply {
+            Ok(_) => Ok(true),
+            Err(EnsembleError::Refused(code::NO_NODE)) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The names of a znode's children.
+    pub(crate) fn children(
+        &mut self,
+        path: &str,
+        watches: bool,
+    ) -> Result<Vec<String>, EnsembleError> {
+        let reply = self.call(Op::GetChildren, |out| {
+            out.string(path);
+            out.bool(watches);
+        })?;
+        let mut reply = In::new(&reply);
+        let count = reply.int()?;
+        (0..count.max(0))
+            .map(|_| Ok(reply.string()?.to_owned()))
+            .collect()
+    }
+
+    /// The same, kept until their watch fires.
+    pub(crate) fn watched_children(&mut self, path: &str) -> Result<Vec<String>, EnsembleError> {
+        if let Some(kept) = self.children.get(path) {
+            return Ok(kept.clone());
+        }
+        let read = self.children.begin(path);
+        let names = self.children(path, read.watches)?;
+        self.children.on_read(path.to_owned(), read, names.clone());
+        Ok(names)
+    }
+
     /// The next frame, if it comes before `end`.
-    fn frame(&mut self, end: Instant) -> Result<Vec<u8>, Failure> {
+    fn frame(&mut self, end: Instant) -> Result<Vec<u8>, EnsembleError> {
         loop {
             if let Some(frame) = self.buffered()? {
                 return Ok(frame);
@@ -263,13 +364,13 @@ impl Connection {
         }
     }
 
-    fn buffered(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+    fn buffered(&mut self) -> Result<Option<Vec<u8>>, EnsembleError> {
         let Some((size, rest)) = self.inbox.split_first_chunk() else {
             return Ok(None);
         };
         let size = usize::try_from(i32::from_be_bytes(*size));
         let size = size.ok().filter(|size| *size <= FRAME_MAX);
-        let size = size.ok_or_else(|| Failure::Lost("a frame too large".to_owned()))?;
+        let size = size.ok_or_else(|| EnsembleError::Lost("a frame too large".to_owned()))?;
         if rest.len() < size {
             return Ok(None);
         }
@@ -279,17 +380,19 @@ impl Connection {
     }
 
     /// Waits until a watch fires, or until the time is over.
-    fn wait(&mut self, time: Duration) -> Result<(), Failure> {
+    pub(crate) fn wait(&mut self, time: Duration) -> Result<(), EnsembleError> {
         let end = Instant::now() + time;
         while !std::mem::take(&mut self.is_notified) {
-            if let Some(frame) = self.buffered()? {
-                self.is_notified = In::new(&frame).int()? == WATCH_XID;
-                continue;
-            }
-            match self.frame(end) {
-                Ok(frame) => self.is_notified = In::new(&frame).int()? == WATCH_XID,
-                Err(_) if end <= Instant::now() => return Ok(()),
-                Err(failure) => return Err(failure),
+            let frame = match self.buffered()? {
+                Some(frame) => frame,
+                None => match self.frame(end) {
+                    Ok(frame) => frame,
+                    Err(_) if end <= Instant::now() => return Ok(()),
+                    Err(failure) => return Err(failure),
+                },
+            };
+            if In::new(&frame).int()? == WATCH_XID {
+                self.on_notice(&frame)?;
             }
         }
         Ok(())
@@ -301,188 +404,5 @@ impl Drop for Connection {
         let close = Out::request(self.xid.wrapping_add(1), Op::CloseSession);
         // A courtesy to the server, which would find out by itself.
         drop(self.stream.write_all(&close.frame()));
-    }
-}
-
-/// Asks one server as long as it answers, and then another.
-pub struct Asker {
-    place: Arc<Place>,
-    /// The host that is asked, or was.
-    at: usize,
-    connection: Option<Connection>,
-    seen: i64,
-}
-
-impl Asker {
-    /// One that asks at first a server chosen at random.
-    pub fn new(place: Arc<Place>) -> Self {
-        // Members spread over the servers.
-        let at = rand::random_range(0..place.hosts.len().max(1));
-        Asker {
-            place,
-            at,
-            connection: None,
-            seen: 0,
-        }
-    }
-
-    /// Whether the last request was answered.
-    pub fn is_connected(&self) -> bool {
-        self.connection.is_some()
-    }
-
-    fn connect(&mut self) -> Result<Connection, Failure> {
-        let mut failures = Vec::new();
-        for _ in 0..self.place.hosts.len() {
-            let host = &self.place.hosts[self.at];
-            match Connection::open(host, &self.place, self.seen) {
-                Ok(connection) => return Ok(connection),
-                Err(failure) => failures.push(format!("{host}: {failure}")),
-            }
-            self.at = (self.at + 1) % self.place.hosts.len();
-        }
-        Err(Failure::Lost(failures.join("; ")))
-    }
-
-    fn with<T>(
-        &mut self,
-        act: impl FnOnce(&mut Connection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let usable = self.connection.take().filter(Connection::is_usable);
-        let mut connection = match usable {
-            Some(connection) => connection,
-            None => self.connect()?,
-        };
-        let result = act(&mut connection);
-        self.seen = connection.seen;
-        if !matches!(result, Err(Failure::Lost(_))) {
-            self.connection = Some(connection);
-        }
-        result
-    }
-
-    /// Waits until a watch fires, or until the time is over.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn wait(&mut self, time: Duration) -> Result<(), Failure> {
-        self.with(|connection| connection.wait(time))
-    }
-
-    /// A znode, if it is there; `watches` for its next change.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn get(&mut self, path: &str, watches: bool) -> Result<Option<Znode>, Failure> {
-        let reply = self.with(|connection| {
-            connection.call(Op::GetData, |out| {
-                out.string(path);
-                out.bool(watches);
-            })
-        });
-        let reply = match reply {
-            Err(Failure::Refused(code::NO_NODE)) => return Ok(None),
-            other => other?,
-        };
-        let mut reply = In::new(&reply);
-        let data = reply.buffer()?.to_vec();
-        let (created, version) = reply.stat()?;
-        Ok(Some(Znode {
-            data,
-            version,
-            created,
-        }))
-    }
-
-    /// The names of a znode's children; `watches` for the next that comes or goes.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn children(&mut self, path: &str, watches: bool) -> Result<Vec<String>, Failure> {
-        let reply = self.with(|connection| {
-            connection.call(Op::GetChildren, |out| {
-                out.string(path);
-                out.bool(watches);
-            })
-        })?;
-        let mut reply = In::new(&reply);
-        let count = reply.int()?;
-        (0..count.max(0))
-            .map(|_| Ok(reply.string()?.to_owned()))
-            .collect()
-    }
-
-    /// Makes a znode. Says whether it was not there.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn create(&mut self, path: &str, data: &[u8]) -> Result<bool, Failure> {
-        let (scheme, id) = match self.place.credentials {
-            Some(_) => ("auth", ""),
-            None => ("world", "anyone"),
-        };
-        let created = self.with(|connection| {
-            connection.call(Op::Create, |out| {
-                out.string(path);
-                out.buffer(data);
-                out.int(1);
-                out.int(ALL);
-                out.string(scheme);
-                out.string(id);
-                out.int(0);
-            })
-        });
-        match created {
-            Ok(_) => Ok(true),
-            Err(Failure::Refused(code::NODE_EXISTS)) => Ok(false),
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// Changes a znode of that version.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn set(&mut self, path: &str, data: &[u8], version: i32) -> Result<Changed, Failure> {
-        let set = self.with(|connection| {
-            connection.call(Op::SetData, |out| {
-                out.string(path);
-                out.buffer(data);
-                out.int(version);
-            })
-        });
-        changed(set)
-    }
-
-    /// Removes a znode of that version.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn delete(&mut self, path: &str, version: i32) -> Result<Changed, Failure> {
-        let deleted = self.with(|connection| {
-            connection.call(Op::Delete, |out| {
-                out.string(path);
-                out.int(version);
-            })
-        });
-        changed(deleted)
-    }
-
-    /// What is read from now on is at least as new as what the leader has now.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn sync(&mut self, path: &str) -> Result<(), Failure> {
-        self.with(|connection| connection.call(Op::Sync, |out| out.string(path)))
-            .map(drop)
-    }
-}
-
-fn changed(reply: Result<Vec<u8>, Failure>) -> Result<Changed, Failure> {
-    match reply {
-        Ok(_) => Ok(Changed::Done),
-        Err(Failure::Refused(code::BAD_VERSION)) => Ok(Changed::Stale),
-        Err(Failure::Refused(code::NO_NODE)) => Ok(Changed::Missing),
-        Err(failure) => Err(failure),
     }
 }

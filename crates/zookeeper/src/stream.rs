@@ -1,7 +1,7 @@
 //! The way to a server of ZooKeeper: TCP, or TLS over it.
 //!
 //! With TLS a server has to show a certificate for the name it is called by, of an authority that
-//! was named; no other is trusted. Where servers ask for one, this process shows its own. All of it
+//! was named. No other is trusted. Where servers ask for one, this process shows its own. All of it
 //! can be replaced while connections are open: those that begin later use what is newest.
 
 use std::io::{self, Read, Write};

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants:
-//! - W1 reading what a server sends never panics and never allocates more than what was sent.
+//! - ZKWIRE-1 reading what a server sends never panics and never allocates more than what was sent.
 //!
 //! Deliberately absent: transactions, quotas, SASL, TLS, servers that only read.
 
@@ -25,6 +25,7 @@ pub(crate) const AUTH_XID: i32 = -4;
 pub(crate) enum Op {
     Create = 1,
     Delete = 2,
+    Exists = 3,
     GetData = 4,
     SetData = 5,
     GetChildren = 8,
@@ -123,8 +124,8 @@ impl<'a> In<'a> {
         std::str::from_utf8(self.buffer()?).map_err(|_| Malformed)
     }
 
-    /// When a znode was made, in the order of all changes, and the version of its data, out of what
-    /// is told about it: czxid, mzxid, ctime, mtime, version, and more.
+    /// When a znode was made, in the order of all changes, and the version of its data. They are
+    /// read from what is told about it: czxid, mzxid, ctime, mtime, version, and more.
     pub(crate) fn stat(&mut self) -> Result<(i64, i32), Malformed> {
         let created = self.long()?;
         for _ in 0..3 {
