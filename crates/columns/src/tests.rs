@@ -148,7 +148,7 @@ fn any_damage_is_a_failure_or_leaves_all_rows() {
 }
 
 #[test]
-fn what_is_no_parquet_is_refused() {
+fn a_file_that_is_not_parquet_is_refused() {
     for text in [
         &b""[..],
         b"PAR1",

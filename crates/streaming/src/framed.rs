@@ -1,4 +1,4 @@
-//! Programs that are spoken to in frames: one process for each attempt, whatever its input.
+//! Programs that are spoken to in frames: one process for each attempt, with any input.
 //!
 //! A mapper is told each object and its lines, a reducer each key and its values. Counters and the
 //! end come from the program itself, so that an output that is cut off is never taken for whole.

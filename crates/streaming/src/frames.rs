@@ -1,4 +1,4 @@
-//! Frames between a worker and a program: docs/format/frames.md. Pure.
+//! Frames between a worker and a program: docs/reference/format/frames.md. Pure.
 //!
 //! ```text
 //!  frame := kind:u8 bytes:u32 body
@@ -7,9 +7,9 @@
 //! Numbers are big-endian.
 //!
 //! Invariants:
-//! - FRAME-1 no length is trusted: a frame of the program has at most [`FRAME_BYTES_MAX`] bytes,
+//! - STREAM-1 no length is trusted: a frame of the program has at most [`FRAME_BYTES_MAX`] bytes,
 //!   and a record ends within its frame.
-//! - FRAME-2 a program's first frame is its greeting, its last one says that it is done.
+//! - STREAM-2 a program's first frame says its format, its last one says that it is done.
 
 use fader_mapreduce::{Failure, KEY_BYTES_MAX, Outcome, VALUE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ struct Greeting {
 /// What stands in a frame to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The greeting: JSON.
+    /// The first frame: JSON.
     Hello,
     /// To a mapper: an object of the input begins. JSON.
     Source,

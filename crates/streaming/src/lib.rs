@@ -9,13 +9,13 @@
 //! The meaning is Hadoop 3.4's: `hadoop-mapreduce-client-core` (partitions, comparators) and
 //! `hadoop-streaming` (lines, separators, environment).
 //!
-//! With `-io frames` programs are spoken to in frames instead (docs/format/frames.md): libraries of
-//! other languages use them.
+//! With `-io frames` programs are spoken to in frames instead (docs/reference/format/frames.md):
+//! libraries of other languages use them.
 //!
 //! `arguments`, `settings`, `keys`, `lines` and `frames` are pure: words to a program, keys to
 //! their order and partition, bytes to pairs. `process`, `folder`, `framed` and `code` are the
-//! shell: a child process in a folder of its own, for each object of a map attempt and for each
-//! reduce attempt; with frames, for each attempt.
+//! shell: a child process in a folder of its own. There is one for each object of a map attempt and
+//! for each reduce attempt; with frames, for each attempt.
 
 mod arguments;
 mod code;

@@ -21,7 +21,7 @@ pub enum Io {
     /// Lines, as Hadoop Streaming has them.
     #[default]
     Text,
-    /// Frames of docs/format/frames.md.
+    /// Frames of docs/reference/format/frames.md.
     Frames,
 }
 

@@ -1,34 +1,35 @@
 //! The default rule: as many requests as a service takes at the price of a few refused ones a
-//! second, and no more than it can work on. `docs/window.md` says why each part is there.
+//! second. It sends no more than the service can work on. `docs/explanation/congestion-window.md`
+//! says why each part is there.
 //!
 //! - **Balance.** Each answer raises the window a little, each refusal lowers it more. The ratio of
-//!   both is the share of refused requests at which the window rests; it falls with the window, so
+//!   both is the share of refused requests at which the window rests. It falls with the window, so
 //!   that clients of one service come to equal windows.
-//! - **Silence.** The longer no request is refused, measured in refusals that should have come, the
-//!   faster the window grows: up to one and a sixteenth of itself in a round trip.
+//! - **Silence.** The window grows faster the longer no request is refused, measured in refusals
+//!   that should have come. It grows by up to one and a sixteenth of itself in a round trip.
 //! - **Memory.** Where the window has long been less than half of what it once settled at, capacity
-//!   was lost that may come back: the share of refused requests is larger, so that it is found
+//!   was lost that may come back. The share of refused requests is larger then, so that it is found
 //!   soon.
 //! - **Few in flight.** The fewer requests, the higher that price: below 40 a client pays it once,
 //!   and then goes on with what it has learnt (`few.rs`). It holds its pace, not its window.
-//! - **Cuts** are bounded as in the seed: never below a part of the window when the refused request
-//!   was *sent*, so a burst of refusals cuts about once in a round trip.
+//! - **Cuts** are bounded as in the article of 2008: never below a part of the window when the
+//!   refused request was *sent*. So a burst of refusals cuts about once in a round trip.
 //! - **Restart.** After a time in which nothing was accepted the window doubles in a round trip,
 //!   up to half of what it was before.
 //! - **Queues.** Where latency rises over what it is without a queue, growth slows down and the
 //!   window shrinks (`delay.rs`).
 //! - **Pacing.** Requests leave evenly, a window of them in the time that an answer takes.
 //!
-//! Invariants: the window is positive and at most `WINDOW_MAX`; below one request it is a rate that
+//! Invariants: the window is positive and at most `WINDOW_MAX`. Below one request it is a rate that
 //! no refusal lowers below one request in `PROBE`, or in `PROBE_TAKEN` where some are accepted.
 
 use std::f64::consts::LN_2;
 use std::time::Duration;
 
-use crate::controller::Flight;
+use crate::controller::InFlight;
 use crate::delay::Delay;
-use crate::few::{self, Few};
 use crate::message::Time;
+use crate::small_window::{self, SmallWindow};
 
 /// The share of refused requests at rest: `SHARE / (window + SHARE_OFFSET) ^ SHARE_POWER`, of which
 /// some two times as many are seen since silence makes the window grow faster. Bound: 0 to 1. Some
@@ -36,7 +37,7 @@ use crate::message::Time;
 const SHARE: f64 = 0.40;
 /// In requests. Bound: above 0. Keeps the share of windows below one finite and falling.
 const SHARE_OFFSET: f64 = 2.0;
-/// Bound: above 0. The higher, the fairer: clients know each other by refusals only, and the spread
+/// Bound: above 0. The higher, the fairer. Clients know each other by refusals only, and the spread
 /// of their windows is the inverse of this times the root of the refusals seen.
 const SHARE_POWER: f64 = 1.5;
 /// From this window on there are many in flight, and what `few.rs` says counts for nothing. Bound:
@@ -126,7 +127,7 @@ pub(crate) struct Adaptive {
     /// Timeouts that may still be chance.
     lenience: f64,
     delay: Delay,
-    few: Few,
+    few: SmallWindow,
 }
 
 impl Adaptive {
@@ -143,7 +144,7 @@ impl Adaptive {
             is_accepting: false,
             lenience: 1.0,
             delay: Delay::new(),
-            few: Few::new(),
+            few: SmallWindow::new(),
         }
     }
 
@@ -172,7 +173,7 @@ impl Adaptive {
         }
     }
 
-    pub(crate) fn on_ok(&mut self, now: Time, flight: &Flight) {
+    pub(crate) fn on_ok(&mut self, now: Time, flight: &InFlight) {
         let latency = now.since(flight.sent).as_secs_f64();
         // Two windows of answers: late enough to be smooth, soon enough to follow.
         self.answers = (self.answers + 1.0).min((2.0 * self.window).max(16.0));
@@ -200,7 +201,7 @@ impl Adaptive {
         }
     }
 
-    pub(crate) fn on_overload(&mut self, now: Time, flight: &Flight) {
+    pub(crate) fn on_overload(&mut self, now: Time, flight: &InFlight) {
         let span = now.since(flight.sent).as_secs_f64().max(1e-9);
         self.refusal += (span - self.refusal) / 8.0;
         self.few.on_refusal(self.silence);
@@ -217,7 +218,7 @@ impl Adaptive {
     }
 
     /// A few timeouts are chance; more mean what a refusal means.
-    pub(crate) fn on_timeout(&mut self, now: Time, flight: &Flight) {
+    pub(crate) fn on_timeout(&mut self, now: Time, flight: &InFlight) {
         if 1.0 <= self.lenience {
             self.lenience -= 1.0;
         } else {
@@ -282,8 +283,8 @@ impl Adaptive {
         if self.fewness() == 0.0 {
             return many;
         }
-        let rest = (few::share(self.window) * self.lost()).min(many);
-        let learning = few::learning_share(self.window / self.span());
+        let rest = (small_window::share(self.window) * self.lost()).min(many);
+        let learning = small_window::learning_share(self.window / self.span());
         rest + self.few.unknown() * (learning.max(many) - rest)
     }
 
@@ -309,7 +310,7 @@ impl Adaptive {
         if FEW <= self.window || self.refusal == 0.0 || self.is_sought() {
             return 0.0;
         }
-        (1.0 - few::share(self.window) / self.share_of_many()).max(0.0)
+        (1.0 - small_window::share(self.window) / self.share_of_many()).max(0.0)
     }
 
     /// What a refusal takes, in requests.

@@ -1,7 +1,7 @@
 //! How many requests may be sent again after an error or a timeout.
 //!
 //! A service that fails gets few requests twice: a retry costs a token, an answered request earns a
-//! tenth of one. What was refused for overload costs none: it did no work there, and the window,
+//! tenth of one. A request refused for overload costs none. It did no work there, and the window,
 //! which has just shrunk, already bounds how often anything is sent.
 
 /// Tokens at the start, and at most. Bound: 1 upwards. 100 pass over a restart of one server of a

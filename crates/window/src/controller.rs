@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::adaptive::Adaptive;
+use crate::aimd::Aimd;
 use crate::message::Time;
-use crate::seed::Seed;
 
 /// Requests in flight over the window. Bound: 1 to 1.5. Latencies spread; with less slack they, not
 /// the pace, would say when a request leaves, and requests would leave in lumps.
@@ -14,7 +14,7 @@ const SLACK_REQUESTS: f64 = 2.0;
 
 /// What is noted when a request is sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flight {
+pub(crate) struct InFlight {
     pub(crate) sent: Time,
     /// Requests in flight, this one among them.
     pub(crate) in_flight: u32,
@@ -30,21 +30,21 @@ pub enum Rule {
     /// The default: paced, with a delay signal.
     #[default]
     Adaptive,
-    /// The seed's, as it was described in 2008.
-    Seed,
+    /// The article's, as it was described in 2008.
+    Aimd,
 }
 
 #[derive(Debug)]
 pub(crate) enum Controller {
     Adaptive(Adaptive),
-    Seed(Seed),
+    Seed(Aimd),
 }
 
 impl Controller {
     pub(crate) fn new(rule: Rule) -> Controller {
         match rule {
             Rule::Adaptive => Controller::Adaptive(Adaptive::new()),
-            Rule::Seed => Controller::Seed(Seed::new()),
+            Rule::Aimd => Controller::Seed(Aimd::new()),
         }
     }
 
@@ -77,28 +77,28 @@ impl Controller {
         }
     }
 
-    pub(crate) fn on_ok(&mut self, now: Time, flight: &Flight, in_flight: u32) {
+    pub(crate) fn on_ok(&mut self, now: Time, flight: &InFlight, in_flight: u32) {
         match self {
             Controller::Adaptive(rule) => rule.on_ok(now, flight),
             Controller::Seed(rule) => rule.on_ok(in_flight),
         }
     }
 
-    pub(crate) fn on_overload(&mut self, now: Time, flight: &Flight) {
+    pub(crate) fn on_overload(&mut self, now: Time, flight: &InFlight) {
         match self {
             Controller::Adaptive(rule) => rule.on_overload(now, flight),
             Controller::Seed(rule) => rule.on_failure(flight),
         }
     }
 
-    pub(crate) fn on_timeout(&mut self, now: Time, flight: &Flight) {
+    pub(crate) fn on_timeout(&mut self, now: Time, flight: &InFlight) {
         match self {
             Controller::Adaptive(rule) => rule.on_timeout(now, flight),
             Controller::Seed(rule) => rule.on_failure(flight),
         }
     }
 
-    pub(crate) fn on_error(&mut self, flight: &Flight) {
+    pub(crate) fn on_error(&mut self, flight: &InFlight) {
         match self {
             Controller::Adaptive(_) => {}
             Controller::Seed(rule) => rule.on_failure(flight),

@@ -4,7 +4,7 @@
 //! hundreds of ten milliseconds moves it little.
 //!
 //! The baseline is the lowest mean of a block of answers. It can be wrong when the way to the
-//! service grows longer, and the cure is also the test: the window shrinks, and if latency does not
+//! service grows longer, and the cure is also the test. The window shrinks. If latency does not
 //! follow, there was no queue, and what is seen is the baseline from now on.
 
 /// Answers in the running average, in windows: two round trips. Bound: 1 upwards.

@@ -33,7 +33,7 @@ pub struct Request {
     pub id: RequestId,
     /// When its answer is of no use any more: then it is not sent (again).
     pub deadline: Option<Time>,
-    /// Whether it may be sent again when nobody knows whether it took effect. What was refused for
+    /// Whether it may be sent again when it is unknown whether it took effect. What was refused for
     /// overload took none, and is sent again in any case.
     pub is_repeatable: bool,
 }
@@ -68,7 +68,7 @@ pub enum Input {
         /// How.
         outcome: Outcome,
     },
-    /// Nobody waits for this request any more, be it waiting or in flight.
+    /// No caller waits for this request any more, be it waiting or in flight.
     Cancel(RequestId),
     /// Nothing but time: due at the moment that `wake_at` names.
     Tick,
@@ -89,13 +89,13 @@ pub enum Effect {
         /// Which.
         id: RequestId,
         /// Why.
-        why: Failure,
+        why: RequestError,
     },
 }
 
 /// Why a request will not be sent (again).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum RequestError {
     /// Its deadline passed, or comes before it could be sent again. If it was never sent, or only
     /// refused, it had no effect.
     Deadline,

@@ -1,7 +1,7 @@
 //! Requests that wait to be sent: first come, first served, those to be sent again behind the rest.
 //!
 //! Each time that a request begins to wait it gets a number. The lines hold numbers, and what is
-//! not waiting under its number any more has left: so leaving costs nothing, and lines are swept
+//! not waiting under its number any more has left. So leaving costs nothing, and lines are swept
 //! when most of what is in them has left.
 //!
 //! Invariants:

@@ -31,13 +31,13 @@ fn a_service_that_asks_for_quiet_gets_it() {
 }
 
 #[test]
-fn what_may_have_taken_effect_is_not_repeated() {
-    check("what_may_have_taken_effect_is_not_repeated");
+fn a_request_that_may_have_taken_effect_is_not_repeated() {
+    check("a_request_that_may_have_taken_effect_is_not_repeated");
 }
 
 #[test]
-fn what_never_left_is_sent_again() {
-    check("what_never_left_is_sent_again");
+fn an_unsent_request_is_sent_again() {
+    check("an_unsent_request_is_sent_again");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::budget::Budget;
-use crate::controller::{Controller, Flight, Rule};
-use crate::message::{Effect, Failure, Input, Outcome, Request, RequestId, Time};
+use crate::controller::{Controller, InFlight, Rule};
+use crate::message::{Effect, Input, Outcome, Request, RequestError, RequestId, Time};
 use crate::queue::{Queue, Waiting};
 
 /// What a window can be told.
@@ -42,7 +42,7 @@ impl Default for Settings {
 /// not stop a client; who asks for more is asked again after this.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// The delay of a request that is sent again is the time that an answer takes, doubled with each
-/// attempt: one that was refused gives way to others. This is the most. Bound: a few answers' time
+/// attempt. One that was refused gives way to others. This is the most. Bound: a few answers' time
 /// upwards. The window holds back the load; a longer delay would only make its request late.
 const DELAY_MAX: Duration = Duration::from_secs(5);
 /// The time that an answer takes, before there was one. Bound: above 0. Of the order of a service
@@ -58,7 +58,7 @@ pub struct Window {
     settings: Settings,
     controller: Controller,
     queue: Queue,
-    flights: BTreeMap<RequestId, (Flight, Waiting)>,
+    flights: BTreeMap<RequestId, (InFlight, Waiting)>,
     budget: Budget,
     /// When the last request left, and the part of the interval until the next one.
     paced: Option<(Time, f64)>,
@@ -186,7 +186,7 @@ impl Window {
             "a request is in flight already"
         );
         if self.settings.waiting_max <= self.queue.len() {
-            self.fail(request.id, Failure::Full, effects);
+            self.fail(request.id, RequestError::Full, effects);
             return;
         }
         self.queue.push(Waiting {
@@ -251,13 +251,13 @@ impl Window {
         } = waiting.request;
         let due = now.after(self.delay(waiting.attempts).max(pause));
         if self.settings.attempts_max <= waiting.attempts {
-            self.fail(id, Failure::Attempts, effects);
+            self.fail(id, RequestError::Attempts, effects);
         } else if repeat == Repeat::InDoubt && !is_repeatable {
-            self.fail(id, Failure::Ambiguous, effects);
+            self.fail(id, RequestError::Ambiguous, effects);
         } else if deadline.is_some_and(|deadline| deadline <= due) {
-            self.fail(id, Failure::Deadline, effects);
+            self.fail(id, RequestError::Deadline, effects);
         } else if repeat != Repeat::Refused && !self.budget.spend() {
-            self.fail(id, Failure::Budget, effects);
+            self.fail(id, RequestError::Budget, effects);
         } else if due <= now {
             self.queue.push(waiting);
         } else {
@@ -265,14 +265,14 @@ impl Window {
         }
     }
 
-    fn fail(&mut self, id: RequestId, why: Failure, effects: &mut Vec<Effect>) {
+    fn fail(&mut self, id: RequestId, why: RequestError, effects: &mut Vec<Effect>) {
         self.counts.failed += 1;
         effects.push(Effect::Fail { id, why });
     }
 
     /// How long a request keeps back that was sent so often; not at all in the seed.
     fn delay(&mut self, attempts: u32) -> Duration {
-        if self.settings.rule == Rule::Seed {
+        if self.settings.rule == Rule::Aimd {
             return Duration::ZERO;
         }
         let latency = self.controller.latency().unwrap_or(LATENCY_UNKNOWN);
@@ -280,7 +280,7 @@ impl Window {
         doubled.min(DELAY_MAX).mul_f64(0.5 + self.chance())
     }
 
-    /// When the next request may leave. The pace is that of the window now: after an outage the
+    /// When the next request may leave. The pace is that of the window now. After an outage the
     /// first answer ends the long wait that was meant for a service that takes nothing.
     fn next_send(&self) -> Time {
         let paced = self.paced.map_or(Time(0), |(last, part)| {
@@ -291,7 +291,7 @@ impl Window {
 
     fn send(&mut self, now: Time, effects: &mut Vec<Effect>) {
         while let Some(id) = self.queue.expire(now) {
-            self.fail(id, Failure::Deadline, effects);
+            self.fail(id, RequestError::Deadline, effects);
         }
         self.queue.release(now);
         while self.in_flight() < self.controller.limit() {
@@ -304,7 +304,7 @@ impl Window {
             };
             waiting.attempts += 1;
             let id = waiting.request.id;
-            let flight = Flight {
+            let flight = InFlight {
                 sent: now,
                 in_flight: self.in_flight() + 1,
                 window: self.controller.window(),

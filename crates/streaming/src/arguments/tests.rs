@@ -45,7 +45,7 @@ fn identities_are_no_commands() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_in_words() {
+fn a_missing_object_is_refused_in_words() {
     let common = "-input a -output b ";
     for (line, part) in [
         ("-output b", "say -input"),

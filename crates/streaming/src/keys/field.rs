@@ -13,7 +13,7 @@ pub(crate) struct Field {
     numeric: bool,
     /// Greatest first.
     reverse: bool,
-    /// Whether it is the whole key, whatever stands between fields.
+    /// Whether it is the whole key, with any separator of fields.
     is_whole: bool,
 }
 

@@ -70,7 +70,7 @@ fn a_program_that_reads_nothing_fails_and_does_not_hang() {
 }
 
 #[test]
-fn what_is_said_at_length_is_told_from_its_end() {
+fn a_long_message_is_shown_from_its_end() {
     let script = "cat >/dev/null; for i in $(seq 1000); do echo line $i >&2; done; exit 1";
     let said = failure(script, b"", LONG);
     assert!(said.ends_with("line 999\nline 1000"), "{said}");

@@ -173,11 +173,11 @@ impl Caller {
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
-    prop_oneof![Just(Rule::Adaptive), Just(Rule::Seed)]
+    prop_oneof![Just(Rule::Adaptive), Just(Rule::Aimd)]
 }
 
 proptest! {
-    /// Limits, permits, books and progress, whatever happens; retries stay in their budget.
+    /// Limits, permits, books and progress, in all cases; retries stay in their budget.
     #[test]
     fn a_window_keeps_its_books(
         rule in rule(),
@@ -217,7 +217,7 @@ proptest! {
     /// In the seed, many failures of one window cut as one does, and late ones do not cut again.
     #[test]
     fn the_seeds_cut_is_idempotent(size in 2_u64..60, failures in 1_usize..60) {
-        let mut caller = Caller::new(Rule::Seed, 0);
+        let mut caller = Caller::new(Rule::Aimd, 0);
         for _ in 0..4_000 {
             caller.perform(&Event::Submit { deadline_ms: None, is_repeatable: true });
         }

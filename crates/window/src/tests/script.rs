@@ -1,7 +1,7 @@
 //! The language of the scripts.
 //!
 //! ```text
-//! rule seed                   before anything else: the seed's rule
+//! rule seed                   before anything else: the article's rule
 //! submit 1 2 3 [lane=puts] [deadline=500] [once]
 //!                             requests that want to be sent; `once`: not to be repeated blindly
 //! ok 1 · refuse 1 [after=300] · timeout 1 · error 1 · unsent 1 · cancel 1
@@ -159,7 +159,7 @@ impl Runner for Script {
         };
         match command.name.as_str() {
             "rule" => {
-                let rule = Rule::Seed;
+                let rule = Rule::Aimd;
                 self.windows = Windows::new(Settings {
                     rule,
                     ..Settings::default()

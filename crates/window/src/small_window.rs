@@ -1,8 +1,8 @@
 //! Where few requests are in flight: what the refusals of a client have taught it.
 //!
-//! Each refusal is a large part of what such a client sends, so it cannot learn from refusals for
-//! ever as a client of hundreds does. It learns once: at first many refusals are borne, the more
-//! the slower the client, so that clients of one service come to equal rates; each takes away some
+//! Each refusal is a large part of what such a client sends. So it cannot learn from refusals for
+//! ever as a client of hundreds does. It learns once. At first many refusals are borne, the more
+//! the slower the client, so that clients of one service come to equal rates. Each takes away some
 //! of what is unknown. From then on few are borne, and what a refusal takes is small, unless there
 //! were many of late.
 //!
@@ -30,14 +30,14 @@ const CUT: f64 = 0.02;
 const LATE: f64 = 50.0;
 
 #[derive(Debug)]
-pub(crate) struct Few {
+pub(crate) struct SmallWindow {
     unknown: f64,
     refusals: f64,
 }
 
-impl Few {
-    pub(crate) fn new() -> Few {
-        Few {
+impl SmallWindow {
+    pub(crate) fn new() -> SmallWindow {
+        SmallWindow {
             unknown: 1.0,
             refusals: 0.0,
         }
