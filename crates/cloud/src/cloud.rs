@@ -41,7 +41,7 @@ pub struct Services {
 /// Gives handles of one cloud's services.
 pub trait Metered: Debug + Send + Sync + 'static {
     /// Handles whose wire requests count for `meter`. Requests of queues and domains in a bucket
-    /// serve callers of several scopes at once: they count once, for the meter that the cloud was
+    /// serve callers of several scopes at once. They count once, for the meter that the cloud was
     /// opened with ([`Meter::own_usage`]).
     fn services(&self, meter: &Meter) -> Services;
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// What a read must see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadConsistency {
     /// Any state of a little while ago, or newer; cheaper, always there.
     #[default]
     Eventual,
@@ -162,7 +162,7 @@ pub trait Domains: Debug + Send + Sync + 'static {
         domain: &str,
         item: &str,
         names: &[String],
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Vec<Attribute>>;
 
     /// A page of a Select.
@@ -173,6 +173,6 @@ pub trait Domains: Debug + Send + Sync + 'static {
         &self,
         expression: &str,
         next_token: Option<&str>,
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Page>;
 }

@@ -4,17 +4,17 @@
 //! ```text
 //!  database, mapreduce  ──▶  Objects   Queues   Domains   Clock
 //!                               │         │        │         │
-//!              client (HTTP) or a model in memory: nobody above can tell
+//!              client (HTTP) or a model in memory: no system above can tell
 //! ```
 //!
 //! Objects are the `object_store` crate's trait as it is. Queues and domains are traits of ours,
 //! since no crate has them; each has the minimum that AWS and its likes keep. `conformance` says
-//! what a service must keep to be used below the systems, and runs against any of them; `model`
-//! keeps it in memory, in virtual time, and no better than promised when told so.
+//! what a service must hold to be used below the systems, and runs against any of them. `model`
+//! holds it in memory, in virtual time, and no better than promised when told so.
 //!
 //! Invariants:
-//! - L1 an [`ErrorKind`] says what the caller does next, whichever service it came from.
-//! - L2 nothing here names a runtime, a socket or a real clock.
+//! - CLOUD-1 an [`ErrorKind`] says what the caller does next, for every service.
+//! - CLOUD-2 nothing here names a runtime, a socket or a real clock.
 //!
 //! Deliberately absent: retries (the client's, which knows the congestion window); FIFO queues;
 //! Fader's levels beyond strong and eventual: the contract is what all services have.
@@ -38,7 +38,7 @@ pub use clock::Clock;
 pub use cloud::{Cloud, Metered, Services};
 pub use domains::{
     Attribute, AttributePut, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page,
-    Reading,
+    ReadConsistency,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use meter::{Count, Meter, QUEUE_CHUNK_BYTES, RequestKind, Usage, WireRequest};

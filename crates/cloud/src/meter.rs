@@ -5,7 +5,7 @@
 //!                                  │ usage            │ usage
 //! ```
 //!
-//! A wire request is one HTTP request: each retry, page of a list and part of an upload counts, and
+//! A wire request is one HTTP request. Each retry, page of a list and part of an upload counts, and
 //! so does a request that the service refuses.
 //!
 //! Invariants:
@@ -103,7 +103,7 @@ pub const QUEUE_CHUNK_BYTES: u64 = 64 * 1024;
 /// One wire request, after its answer or after its end without one.
 ///
 /// A client calls [`Meter::count`] once for each HTTP request that it sent, also for each that its
-/// own layers repeat, with the meter of the scope that caused it.
+/// own layers repeat. It uses the meter of the scope that caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireRequest {
     /// What was asked.

@@ -1,6 +1,6 @@
 //! Objects: the `object_store` crate's trait, and its errors in the terms of the contract.
 //!
-//! What the systems rely on: a put is whole or not there; reads and lists after a put see it;
+//! What the systems rely on. A put is whole or not there; reads and lists after a put see it;
 //! `PutMode::Create` and `PutMode::Update` are decided atomically.
 
 use object_store::Error;

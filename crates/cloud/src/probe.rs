@@ -9,7 +9,7 @@
 //! - PROBE-2 a failed request is no verdict: the probe fails with it.
 //!
 //! Deliberately absent: promises that a few requests cannot judge, as that of two racing puts one
-//! wins (`conformance` has it), and that no proxy repeats a put (nothing can).
+//! wins (`conformance` has it). Also that no proxy repeats a put (nothing can judge it).
 
 mod findings;
 mod memory;

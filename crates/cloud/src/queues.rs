@@ -1,8 +1,8 @@
 //! Queues: what SQS and its likes promise of a standard queue.
 //!
-//! A message that was sent is received at least once, in any order; whoever receives it has it
-//! alone for the visibility time, mostly; removed with its newest receipt it is gone, mostly. A
-//! short receive may find nothing though there is something; a long one waits for it.
+//! A message that was sent is received at least once, in any order. A receiver has it alone for the
+//! visibility time, mostly; removed with its newest receipt it is gone, mostly. A short receive may
+//! find nothing though there is something; a long one waits for it.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct QueueSettings {
     /// How long a received message is hidden unless the receive says otherwise: whole seconds, up
     /// to [`VISIBILITY_MAX`].
     pub visibility: Duration,
-    /// How long a message is kept that nobody removes: 60 s to 14 days.
+    /// How long a message is kept that is not removed: 60 s to 14 days.
     pub retention: Duration,
 }
 
@@ -72,7 +72,7 @@ pub struct Received {
 pub struct QueueCounts {
     /// Messages that can be received.
     pub visible: u64,
-    /// Messages that somebody has received and not removed.
+    /// Messages that were received and not removed.
     pub in_flight: u64,
 }
 

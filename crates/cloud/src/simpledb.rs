@@ -6,7 +6,7 @@ use fader_services::simpledb::{
 };
 
 use crate::domains::{
-    Attribute, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page, Reading,
+    Attribute, DomainMetadata, Domains, Expected, Item, ItemDelete, ItemPut, Page, ReadConsistency,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -60,24 +60,24 @@ pub(crate) fn remove_batch(domain: &str, deletes: &[ItemDelete]) -> Request {
     }
 }
 
-pub(crate) fn get(domain: &str, item: &str, names: &[String], reading: Reading) -> Request {
+pub(crate) fn get(domain: &str, item: &str, names: &[String], reading: ReadConsistency) -> Request {
     Request::GetAttributes {
         domain: domain.to_owned(),
         item: item.to_owned(),
         names: names.to_vec(),
-        consistent: reading == Reading::Strong,
+        consistent: reading == ReadConsistency::Strong,
     }
 }
 
 pub(crate) fn select(
     expression: &str,
     next_token: Option<&str>,
-    reading: Reading,
+    reading: ReadConsistency,
 ) -> Result<Request> {
     Ok(Request::Select {
         expression: expression.to_owned(),
         next_token: next_token.map(from_hex).transpose()?,
-        consistent: reading == Reading::Strong,
+        consistent: reading == ReadConsistency::Strong,
     })
 }
 
@@ -208,7 +208,7 @@ pub(crate) trait Requests: std::fmt::Debug + Send + Sync + 'static {
     /// Writes.
     async fn write(&self, request: Request) -> Result<()>;
     /// Reads.
-    async fn read(&self, request: Request, reading: Reading) -> Result<Reply>;
+    async fn read(&self, request: Request, reading: ReadConsistency) -> Result<Reply>;
     /// See [`Domains::create`].
     async fn create_domain(&self, domain: &str) -> Result<()>;
     /// See [`Domains::delete`].
@@ -232,7 +232,7 @@ impl<T: Requests> Domains for T {
     }
 
     async fn metadata(&self, domain: &str) -> Result<DomainMetadata> {
-        let reply = self.read(self::metadata(domain), Reading::Eventual);
+        let reply = self.read(self::metadata(domain), ReadConsistency::Eventual);
         self::as_metadata(&reply.await?)
     }
 
@@ -262,7 +262,7 @@ impl<T: Requests> Domains for T {
         domain: &str,
         item: &str,
         names: &[String],
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Vec<Attribute>> {
         let request = self::get(domain, item, names, reading);
         as_attributes(&self.read(request, reading).await?)
@@ -272,7 +272,7 @@ impl<T: Requests> Domains for T {
         &self,
         expression: &str,
         next_token: Option<&str>,
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Page> {
         let request = self::select(expression, next_token, reading)?;
         self::as_page(self.read(request, reading).await?)

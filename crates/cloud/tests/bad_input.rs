@@ -6,7 +6,7 @@ mod stage;
 
 use std::time::Duration;
 
-use fader_cloud::{Domains, Error, ErrorKind, Queues, Reading};
+use fader_cloud::{Domains, Error, ErrorKind, Queues, ReadConsistency};
 use stage::Stage;
 use stage::domains::{item, put};
 use stage::queues::{now, send, texts};
@@ -59,7 +59,7 @@ async fn ask(stage: &Stage) -> Vec<Error> {
     let queues = stage::queues::new(stage, "queues");
     let domains = stage::domains::new(stage, "domains");
     let select = "select * from dom";
-    let strong = Reading::Strong;
+    let strong = ReadConsistency::Strong;
     let outcomes = [
         queues.receive("q", &now(10, 1)).await.map(drop),
         queues.receive("q", &now(10, 0)).await.map(drop),

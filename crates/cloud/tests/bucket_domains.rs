@@ -6,9 +6,9 @@ mod stage;
 
 use std::time::Duration;
 
-use fader_cloud::conformance::{Subject, domains, judge};
+use fader_cloud::conformance::{SystemUnderTest, domains, judge};
 use fader_cloud::{
-    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, Reading,
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, ReadConsistency,
 };
 use futures_util::future::join_all;
 use stage::domains::{create, get, new, of, put, start, value};
@@ -27,7 +27,7 @@ fn bucket_domains_keep_the_contract() {
             let service = of(&stage, &process);
             let mut verdicts = Vec::new();
             let clock = process.clock();
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &service as &dyn Domains,
                 clock: &*clock,
                 prefix: "t",
@@ -50,18 +50,18 @@ fn each_call_takes_one_request() {
         create(&domains, "i", "me").await.unwrap();
         assert_eq!(stage.kinds(before), ["PUT"; 2]);
         // Within five seconds an eventual read costs nothing.
-        assert_eq!(get(&domains, "i", Reading::Eventual).await.len(), 2);
+        assert_eq!(get(&domains, "i", ReadConsistency::Eventual).await.len(), 2);
         stage.sleep(Duration::from_secs(4)).await;
-        assert_eq!(get(&domains, "i", Reading::Eventual).await.len(), 2);
+        assert_eq!(get(&domains, "i", ReadConsistency::Eventual).await.len(), 2);
         assert_eq!(stage.count(), before + 2);
         let before = stage.count();
         let refused = create(&domains, "i", "me").await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Precondition);
         assert_eq!(stage.kinds(before), ["GET"]);
-        assert_eq!(get(&domains, "i", Reading::Strong).await.len(), 2);
+        assert_eq!(get(&domains, "i", ReadConsistency::Strong).await.len(), 2);
         assert_eq!(stage.kinds(before), ["GET"; 2]);
         stage.sleep(Duration::from_secs(6)).await;
-        assert_eq!(get(&domains, "i", Reading::Eventual).await.len(), 2);
+        assert_eq!(get(&domains, "i", ReadConsistency::Eventual).await.len(), 2);
         assert_eq!(stage.kinds(before), ["GET"; 3]);
         let before = stage.count();
         stage.sleep(DAY).await;
@@ -245,7 +245,7 @@ fn an_old_view_reads_the_manifest_first() {
         one.delete("dom").await.unwrap();
         stage.sleep(DAY + HOUR).await;
         one.sweep(false).await.unwrap();
-        let read = two.get("dom", "first", &[], Reading::Strong).await;
+        let read = two.get("dom", "first", &[], ReadConsistency::Strong).await;
         assert_eq!(read.unwrap_err().kind, ErrorKind::NotFound);
     });
 }
@@ -291,7 +291,10 @@ fn a_snapshot_covers_256_slots_and_large_ones_become_stubs() {
         assert_eq!(value(&late, "first").await.as_deref(), Some("1"));
         // One that stands before the stub goes on from the snapshot.
         assert_eq!(value(&early, "i").await.as_deref(), Some("600"));
-        assert_eq!(get(&early, "big 24", Reading::Strong).await.len(), 4);
+        assert_eq!(
+            get(&early, "big 24", ReadConsistency::Strong).await.len(),
+            4
+        );
         put(&early, "i", "a", "601").await.unwrap();
         assert_eq!(value(&one, "i").await.as_deref(), Some("601"));
     });
@@ -341,7 +344,10 @@ fn damage_is_named_and_stays() {
         for bytes in [flipped, newer, b"mine".to_vec(), whole[..20].to_vec()] {
             stage.set(&slot, bytes);
             let two = new(&stage, "two");
-            let read = two.get("dom", "i", &[], Reading::Strong).await.unwrap_err();
+            let read = two
+                .get("dom", "i", &[], ReadConsistency::Strong)
+                .await
+                .unwrap_err();
             assert_eq!(read.kind, ErrorKind::Malformed);
             assert!(read.context.contains(&slot), "{}", read.context);
             let write = put(&two, "j", "a", "1").await.unwrap_err();

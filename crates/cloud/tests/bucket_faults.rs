@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fader_cloud::bucket::{BucketDomains, BucketQueues};
-use fader_cloud::conformance::{Subject, domains, judge, queues};
+use fader_cloud::conformance::{SystemUnderTest, domains, judge, queues};
 use fader_cloud::model::{
     Call, ETags, FaultRates, Latency, Model, ObjectProfile, Process, Profile, Skew, run,
 };
 use fader_cloud::{
-    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, QueueSettings, Queues, Reading,
-    Receive, Runtime,
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, QueueSettings, Queues,
+    ReadConsistency, Receive, Runtime,
 };
 use object_store::path::Path;
 
@@ -79,14 +79,14 @@ fn bucket_services_keep_the_contract_on_modelled_objects() {
             let mut verdicts = Vec::new();
             let mut tell = |verdict| verdicts.push(verdict);
             let service = queues_on(&model, &process, &runtime);
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &service as &dyn Queues,
                 clock: &*clock,
                 prefix: "t",
             };
             queues(&subject, &mut tell).await;
             let service = domains_on(&model, &process, &runtime);
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &service as &dyn Domains,
                 clock: &*clock,
                 prefix: "t",
@@ -293,7 +293,9 @@ impl Ledger {
 
 async fn write(domains: BucketDomains, runtime: Runtime, ledger: Arc<Mutex<Ledger>>) {
     while runtime.clock.monotonic() < WORK {
-        let found = domains.get("dom", "counter", &[], Reading::Strong).await;
+        let found = domains
+            .get("dom", "counter", &[], ReadConsistency::Strong)
+            .await;
         if let Ok(found) = found {
             let known: u64 = found.first().map_or(0, |one| one.value.parse().unwrap());
             let condition = match found.first() {
@@ -363,9 +365,13 @@ fn no_write_is_lost_or_doubled() {
             harness.clock.sleep(Duration::from_secs(60)).await;
             let fresh = executor.process("fresh", Skew::default());
             let domains = domains_on(&model, &fresh, &fresh.runtime());
-            let counter = domains.get("dom", "counter", &[], Reading::Strong).await;
+            let counter = domains
+                .get("dom", "counter", &[], ReadConsistency::Strong)
+                .await;
             let counter: usize = counter.unwrap()[0].value.parse().unwrap();
-            let set = domains.get("dom", "set", &[], Reading::Strong).await;
+            let set = domains
+                .get("dom", "set", &[], ReadConsistency::Strong)
+                .await;
             let set: BTreeSet<String> = set.unwrap().into_iter().map(|one| one.value).collect();
             let ledger = ledger.lock().unwrap();
             let twice = ledger.counted.iter().find(|(_, writes)| 1 < **writes);

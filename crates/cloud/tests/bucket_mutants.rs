@@ -1,5 +1,6 @@
 //! Each guard of the bucket services is removed once, and a scenario must fail; with all guards
-//! each scenario holds. Traces are those of the exhaustive models behind docs/bucket.md.
+//! each scenario holds. Traces are those of the exhaustive models behind
+//! docs/explanation/bucket.md.
 #![cfg(feature = "mutants")]
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
@@ -11,7 +12,7 @@ use fader_cloud::bucket::{BucketDomains, BucketQueues, Guard};
 use fader_cloud::model::Skew;
 use fader_cloud::{
     Attribute, AttributePut, Domains, Error, ErrorKind, Expected, ItemDelete, ItemPut,
-    QueueSettings, Queues, Reading, Receipt, Receive, Received,
+    QueueSettings, Queues, ReadConsistency, Receipt, Receive, Received,
 };
 use futures_util::future::join;
 use object_store::path::Path;
@@ -625,7 +626,9 @@ async fn put(domains: &BucketDomains, name: &str, value: &str) -> Result<(), Err
 }
 
 async fn value(domains: &BucketDomains, name: &str) -> Result<Option<String>, Error> {
-    let found: Vec<Attribute> = domains.get("dom", name, &[], Reading::Strong).await?;
+    let found: Vec<Attribute> = domains
+        .get("dom", name, &[], ReadConsistency::Strong)
+        .await?;
     Ok(found.into_iter().next().map(|attribute| attribute.value))
 }
 
@@ -694,7 +697,10 @@ async fn slow_look(world: World) -> Outcome {
         put(&a, "i", "1").await.unwrap();
     };
     join(value(&b, "first"), work).await.0.unwrap();
-    let found = b.get("dom", "i", &[], Reading::Eventual).await.unwrap();
+    let found = b
+        .get("dom", "i", &[], ReadConsistency::Eventual)
+        .await
+        .unwrap();
     ensure(!found.is_empty(), "an eventual read is older than 5 s")
 }
 

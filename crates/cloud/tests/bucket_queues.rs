@@ -7,7 +7,7 @@ mod stage;
 use std::time::Duration;
 
 use fader_cloud::bucket::BucketQueues;
-use fader_cloud::conformance::{Subject, judge, queues};
+use fader_cloud::conformance::{SystemUnderTest, judge, queues};
 use fader_cloud::{ErrorKind, QueueSettings, Queues, Received};
 use futures_util::future::{join, join_all};
 use stage::queues::{MINUTE, list_in_vain, new, now, of, receipts, remove, send, start, waiting};
@@ -23,7 +23,7 @@ fn bucket_queues_keep_the_contract() {
             let queues_of = of(&stage, &process);
             let mut verdicts = Vec::new();
             let clock = process.clock();
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &queues_of as &dyn Queues,
                 clock: &*clock,
                 prefix: "t",

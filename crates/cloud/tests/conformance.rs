@@ -1,7 +1,7 @@
 //! The models keep what they promise, by the default profile and by one that is no better than the
 //! contract.
 
-use fader_cloud::conformance::{Subject, Verdict, domains, judge, objects, queues};
+use fader_cloud::conformance::{SystemUnderTest, Verdict, domains, judge, objects, queues};
 use std::time::Duration;
 
 use fader_cloud::model::{
@@ -38,19 +38,19 @@ async fn all(model: &Model) -> Vec<Verdict> {
     let (clock, prefix) = (&*model.clock, "t");
     let mut verdicts = Vec::new();
     let mut tell = |verdict| verdicts.push(verdict);
-    let subject = Subject {
+    let subject = SystemUnderTest {
         service: &*model.queues as &dyn Queues,
         clock,
         prefix,
     };
     queues(&subject, &mut tell).await;
-    let subject = Subject {
+    let subject = SystemUnderTest {
         service: &*model.domains as &dyn Domains,
         clock,
         prefix,
     };
     domains(&subject, &mut tell).await;
-    let subject = Subject {
+    let subject = SystemUnderTest {
         service: &*model.objects as &dyn ObjectStore,
         clock,
         prefix,

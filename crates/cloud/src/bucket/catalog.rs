@@ -1,5 +1,5 @@
 //! The queues of a prefix by name: their settings. A process uses them for a minute; they stay
-//! when a queue is deleted (rule Q12).
+//! when a queue is deleted (rule BQUEUE-12).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -68,7 +68,7 @@ impl Catalog {
         self.markers.key(&self.store, queue)
     }
 
-    /// A queue by settings that are less than a minute old (Q12).
+    /// A queue by settings that are less than a minute old (BQUEUE-12).
     pub(super) async fn queue(&self, queue: &str) -> Result<Arc<Known>> {
         check_name(queue)?;
         if let Some(known) = self.fresh(queue) {
@@ -143,7 +143,7 @@ impl Catalog {
     }
 
     /// Objects of incarnations of a name that do not live: listed first, then the settings are
-    /// read (Q12).
+    /// read (BQUEUE-12).
     pub(super) async fn leftovers(&self, queue: &str) -> Result<Vec<Path>> {
         let key = self.settings_key(queue);
         let read = || async {
@@ -198,7 +198,7 @@ impl Catalog {
         }
     }
 
-    /// Whether a name that was marked at this time of the store may be used again (Q12).
+    /// Whether a name that was marked at this time of the store may be used again (BQUEUE-12).
     async fn rests(&self, marked: Duration) -> Option<Duration> {
         let until = marked + GRAIN + CACHED;
         let left = |store: Duration| until.checked_sub(store).filter(|left| !left.is_zero());

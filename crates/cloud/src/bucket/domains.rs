@@ -1,4 +1,4 @@
-//! Domains in a bucket: a log each (docs/bucket.md), decided by SimpleDB's rules
+//! Domains in a bucket: a log each (docs/explanation/bucket.md), decided by SimpleDB's rules
 //! (`fader-services`) on the log's state.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fader_chain::{Change, DecodeError, EntryId, Layered, Mutations, Reader, Under};
+use fader_chain::{ApplyContext, Change, DecodeError, EntryId, Layered, Mutations, Reader};
 use fader_chain::{put_bytes, put_varint};
 use fader_services::catalog::{self, AccountId};
 use fader_services::simpledb::{Context, Limits, Reply, Request, answer, decide};
@@ -18,7 +18,7 @@ use object_store::path::Path;
 use super::log::{Keeper, LogClient, Machine, WRITES_MAX};
 use super::names::key;
 use super::store::Store;
-use crate::domains::Reading;
+use crate::domains::ReadConsistency;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::Runtime;
 use crate::simpledb::{self, Requests};
@@ -46,7 +46,7 @@ pub struct DomainReport {
 
 impl BucketDomains {
     /// The domains below a prefix of a bucket, which may be empty. `objects` must decide a
-    /// conditional PUT (docs/bucket.md).
+    /// conditional PUT (docs/explanation/bucket.md).
     pub fn new(objects: Arc<dyn ObjectStore>, prefix: Path, runtime: Runtime) -> Self {
         BucketDomains::of(Store::new(objects, prefix, runtime))
     }
@@ -182,8 +182,8 @@ impl Domain {
 }
 
 /// The entry of a write: its place in its slot counts.
-fn under(slot: u64, index: usize) -> Under {
-    Under::strong(EntryId::new(1, slot * WRITES_MAX as u64 + index as u64))
+fn under(slot: u64, index: usize) -> ApplyContext {
+    ApplyContext::strong(EntryId::new(1, slot * WRITES_MAX as u64 + index as u64))
 }
 
 impl Machine for Domain {
@@ -193,7 +193,7 @@ impl Machine for Domain {
         let mut view = MapView::default();
         let context = context(None, 0);
         let Decision { changes, .. } = decide(&view, &context, &simpledb::create(name));
-        view.apply(&changes, &Under::strong(EntryId::new(1, 0)))
+        view.apply(&changes, &ApplyContext::strong(EntryId::new(1, 0)))
             .expect("an empty view has no registers");
         Domain {
             name: name.to_owned(),
@@ -261,7 +261,7 @@ impl Machine for Domain {
             });
         }
         let mut view = MapView::default();
-        view.apply(&changes, &Under::strong(EntryId::ZERO))?;
+        view.apply(&changes, &ApplyContext::strong(EntryId::ZERO))?;
         Ok(Domain {
             name: name.to_owned(),
             view,
@@ -270,7 +270,12 @@ impl Machine for Domain {
 }
 
 /// Lays changes over a view.
-fn lay(below: &MapView, above: &mut Mutations, changes: &[Change], under: &Under) -> Result<()> {
+fn lay(
+    below: &MapView,
+    above: &mut Mutations,
+    changes: &[Change],
+    under: &ApplyContext,
+) -> Result<()> {
     for change in changes {
         let current = Layered::new(below, above).get(change.key());
         let current = current.map_err(|error| damaged(&error.to_string()))?;
@@ -299,15 +304,15 @@ impl Requests for BucketDomains {
         self.log(&domain)?.write(Write { request, now_ms }).await
     }
 
-    async fn read(&self, request: Request, reading: Reading) -> Result<Reply> {
+    async fn read(&self, request: Request, reading: ReadConsistency) -> Result<Reply> {
         let no_domain = || Error::new(ErrorKind::Invalid, "the expression names no domain");
         let domain = request.domain().ok_or_else(no_domain)?.to_owned();
         let log = self.log(&domain)?;
         let now_ms = self.now_ms();
         let read = move |domain: &Domain| domain.answer(&request, now_ms);
         match reading {
-            Reading::Strong => log.read(read).await?,
-            Reading::Eventual => log.read_recent(read).await?,
+            ReadConsistency::Strong => log.read(read).await?,
+            ReadConsistency::Eventual => log.read_recent(read).await?,
         }
     }
 

@@ -1,4 +1,5 @@
-//! The frame around the bytes of each object of the bucket services (docs/format/bucket.md).
+//! The frame around the bytes of each object of the bucket services
+//! (docs/reference/format/bucket.md).
 //!
 //! ```text
 //! frame := "FADER" kind:u8 format:u8 payload xxh3-64(all before):u64le

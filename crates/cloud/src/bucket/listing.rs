@@ -1,5 +1,5 @@
 //! A list of a queue, page by page: its segments with their states, and what is left over (rules
-//! Q1 and Q10).
+//! BQUEUE-1 and BQUEUE-10).
 //!
 //! Invariants:
 //! - LISTING-1 a state is left over only if a key behind its segment's was listed, or the list's

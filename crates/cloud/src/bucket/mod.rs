@@ -7,8 +7,8 @@
 //! Domains ─▶ BucketDomains ┘                     └─▶ slots, manifests, snapshots
 //! ```
 //!
-//! docs/bucket.md has the rules, docs/format/bucket.md the bytes. Decisions are pure functions
-//! (`state`, `time`, the log's view); the rest does their requests.
+//! docs/explanation/bucket.md has the rules, docs/reference/format/bucket.md the bytes. Decisions
+//! are pure functions (`state`, `time`, the log's view); the rest does their requests.
 //!
 //! Deliberately absent: FIFO queues; one log slot for writes of several processes; retries of
 //! requests that changed nothing (the client's).

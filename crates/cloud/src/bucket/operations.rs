@@ -16,7 +16,7 @@ pub(super) enum Claimed {
     Messages(Vec<Received>, Duration),
     /// Another process was faster, or has removed the messages.
     Nothing,
-    /// The write's answer was lost, and the state does not show the claim (Q6).
+    /// The write's answer was lost, and the state does not show the claim (BQUEUE-6).
     GivenUp,
     /// No message is visible by what is known of the store's time.
     Hidden,

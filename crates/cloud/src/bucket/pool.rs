@@ -1,4 +1,4 @@
-//! The segments that a process has left to try, in its own order (rule Q4).
+//! The segments that a process has left to try, in its own order (rule BQUEUE-4).
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -24,8 +24,8 @@ pub(super) fn hash(seed: u64, name: SegmentName) -> u64 {
     xxh3_64_with_seed(name.to_string().as_bytes(), seed)
 }
 
-/// Puts segments in the order of a process: those that follow the segment of its last claim up to
-/// another process's, then the others by hash, then those that are held.
+/// Puts segments in the order of a process. First come those that follow the segment of its last
+/// claim up to another process's, then the others by hash, then those that are held.
 ///
 /// So processes that claim at once keep apart. Without a last claim, or after a lost race, the hash
 /// says where to begin: not next to another process's segment, if possible.

@@ -1,4 +1,4 @@
-//! Queues in a bucket (docs/bucket.md, rules Q1 to Q12).
+//! Queues in a bucket (docs/explanation/bucket.md, rules BQUEUE-1 to BQUEUE-12).
 //!
 //! ```text
 //! send ──▶ Sender ──▶ PUT segment
@@ -60,7 +60,7 @@ pub struct QueueReport {
 
 impl BucketQueues {
     /// The queues below a prefix of a bucket, which may be empty. `objects` must sends a
-    /// conditional PUT at most once, and decide it (docs/bucket.md).
+    /// conditional PUT at most once, and decide it (docs/explanation/bucket.md).
     pub fn new(objects: Arc<dyn ObjectStore>, prefix: Path, runtime: Runtime) -> Self {
         BucketQueues::of(Store::new(objects, prefix, runtime))
     }
@@ -134,8 +134,8 @@ impl BucketQueues {
 }
 
 impl Catalog {
-    /// A peek: all in its own call, and nothing written (Q9). Segments without a state come first:
-    /// they cost one request.
+    /// A peek: all in its own call, and nothing written (BQUEUE-9). Segments without a state come
+    /// first: they cost one request.
     async fn peek(&self, known: &Known, max: usize) -> Result<Vec<Received>> {
         let mut pages = known.receiver.pages();
         loop {
@@ -253,7 +253,7 @@ impl Catalog {
     }
 
     /// Claims messages of a segment; none if another process was faster, or the claim is over
-    /// before they are here (Q5).
+    /// before they are here (BQUEUE-5).
     async fn claim(
         &self,
         known: &Known,

@@ -1,5 +1,5 @@
 //! Receives of one process from one queue: the lists that they share, and the segments that are
-//! left to try (rules Q4, Q9, Q10).
+//! left to try (rules BQUEUE-4, BQUEUE-9, BQUEUE-10).
 //!
 //! A list goes on to its next page while it showed no segment that is probably free. Then the
 //! states of those that other processes probably hold are read.
@@ -9,6 +9,8 @@
 //! - RECEIVER-2 a receive tries all segments of such a list, however many pages it has and however
 //!   long list and claims take.
 
+mod pages;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,12 +19,11 @@ use futures_channel::oneshot;
 use futures_util::future::join_all;
 use object_store::path::Path;
 
-use super::guard::Guard;
-use super::listing::{Listed, Page, Pages, Shown};
-use super::names::{Incarnation, Part, SegmentName};
+use super::listing::{Listed, Pages, Shown};
+use super::names::{Incarnation, SegmentName};
 use super::operations::like;
 use super::pool::{Candidate, hash, sort};
-use super::segment_handle::{SegmentHandle, View, part_key};
+use super::segment_handle::{SegmentHandle, View};
 use super::store::Store;
 use super::time::GRAIN;
 use crate::error::{Error, Result};
@@ -34,11 +35,6 @@ const LIST_KEPT: Duration = Duration::from_secs(1);
 const ALONE_LISTS: u32 = 2;
 /// Segments are scarce where fewer than so many are free for each that another process holds.
 const SCARCE: usize = 2;
-/// Leftovers that one page deletes, at most.
-const LEFTOVERS_MAX: usize = 64;
-/// A process deletes a leftover at one of so many lists that show it: most often another process
-/// has deleted it by then.
-const TURNS: u64 = 8;
 /// Segments whose states are kept, at most.
 const HANDLES_MAX: usize = 2048;
 /// The part of them that goes when there are more.
@@ -230,7 +226,7 @@ impl Receiver {
     }
 
     /// Whether there is something to try, for a receive that may use any list numbered above
-    /// `after`: above 0, whether any is left of the last list.
+    /// `after`. Above 0, whether any is left of the last list.
     pub(super) fn has_candidates(&self, after: u64) -> bool {
         let now = self.store.now();
         let inner = self.inner();
@@ -333,7 +329,7 @@ impl Receiver {
     }
 
     /// Reads states, and drops the segments where nothing is visible. If nothing is left of the
-    /// list then, the store's time may have to be learned (Q11).
+    /// list then, the store's time may have to be learned (BQUEUE-11).
     async fn look(&self, states: Vec<(SegmentName, Listed)>) -> Result<()> {
         let looks = states.iter().map(|(name, listed)| {
             let handle = self.handle(*name);
@@ -404,8 +400,8 @@ impl Receiver {
         self.refresh();
     }
 
-    /// Lists beside the caller if there are segments to try and other processes may receive, so
-    /// that the next receive knows which segments they have claimed.
+    /// Lists beside the caller if there are segments to try and other processes may receive. So the
+    /// next receive knows which segments they have claimed.
     pub(super) fn refresh(self: &Arc<Self>) {
         let (is_alone, has_segments, after) = {
             let inner = self.inner();
@@ -528,62 +524,5 @@ impl Receiver {
             is_held: !is_known && shown.state.as_ref().is_some_and(is_young),
             listed: shown.state,
         })
-    }
-
-    /// A list of the queue.
-    pub(super) fn pages(&self) -> Pages {
-        self.inner().lists += 1;
-        Pages::new(&self.store, &self.folder, self.retention)
-    }
-
-    /// The next page of a list. What is left over is deleted beside the caller.
-    ///
-    /// # Errors
-    /// Those of [`Pages::next`].
-    pub(super) async fn page(&self, pages: &mut Pages) -> Result<Page> {
-        let page = pages.next().await?;
-        let lists = self.inner().lists;
-        let is_due = |name| {
-            hash(self.seed, name)
-                .wrapping_add(lists)
-                .is_multiple_of(TURNS)
-        };
-        let mut leftovers = Vec::new();
-        for name in page.orphans.iter().filter(|name| is_due(**name)) {
-            leftovers.push(self.key(*name, Part::State));
-        }
-        for (name, has_state) in page.retired.iter().filter(|(name, _)| is_due(*name)) {
-            let segment = self.key(*name, Part::Segment);
-            let state = has_state.then(|| self.key(*name, Part::State));
-            match self.store.guards.has(Guard::SegmentBeforeStateRetention) {
-                true => leftovers.extend([Some(segment), state].into_iter().flatten()),
-                false => leftovers.extend([state, Some(segment)].into_iter().flatten()),
-            }
-        }
-        leftovers.truncate(LEFTOVERS_MAX);
-        self.delete(leftovers);
-        Ok(page)
-    }
-
-    /// Deletes leftovers, in this order, beside the caller.
-    fn delete(&self, leftovers: Vec<Path>) {
-        if leftovers.is_empty() {
-            return;
-        }
-        let store = self.store.clone();
-        let deletes = async move {
-            for key in leftovers {
-                // A later list deletes it otherwise.
-                if store.delete_surely(&key).await.is_err() {
-                    return;
-                }
-            }
-        };
-        drop(self.store.runtime.spawn(deletes));
-    }
-
-    fn key(&self, name: SegmentName, part: Part) -> Path {
-        let last = part_key(&self.store, name, part);
-        self.folder.clone().join(last)
     }
 }

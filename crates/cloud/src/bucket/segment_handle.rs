@@ -1,15 +1,18 @@
-//! All that a process does to one segment, one write at a time (rules Q4 to Q8).
+//! All that a process does to one segment, one write at a time (rules BQUEUE-4 to BQUEUE-8).
 //!
 //! Operations that wait for a write under way share the next one. What a write says is decided by
 //! [`super::state::plan`]; this file does its requests.
+
+mod view;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_channel::oneshot;
+use object_store::PutMode;
 use object_store::path::Path;
-use object_store::{PutMode, UpdateVersion};
 
+pub(super) use self::view::View;
 use super::guard::Guard;
 use super::listing::Listed;
 use super::names::{Held, Holding, Incarnation, Part, SegmentName, part_text};
@@ -61,36 +64,6 @@ impl Inner {
             view.seen.landed = Landed::Modified(listed.modified);
         }
         Some(view)
-    }
-}
-
-/// A state as known, with the version that an update names.
-#[derive(Clone, Debug)]
-pub(super) struct View {
-    pub(super) seen: Seen,
-    version: Option<UpdateVersion>,
-}
-
-impl View {
-    /// The state as a list would show it; `None` if that is not known.
-    pub(super) fn listed(&self) -> Option<Listed> {
-        let e_tag = self.version.as_ref()?.e_tag.clone();
-        match self.seen.landed {
-            Landed::Modified(modified) => Some(Listed { e_tag, modified }),
-            Landed::Answered(_) => None,
-        }
-    }
-
-    /// How many messages are visible now.
-    pub(super) fn visible(&self, store: &Store) -> usize {
-        self.seen.visible(&store.moment(), &store.guards).len()
-    }
-
-    fn absent(count: usize) -> Self {
-        View {
-            seen: Seen::absent(count),
-            version: None,
-        }
     }
 }
 
@@ -332,7 +305,7 @@ impl SegmentHandle {
         }
     }
 
-    /// Finds out what became of a write without an answer (Q6, Q7).
+    /// Finds out what became of a write without an answer (BQUEUE-6, BQUEUE-7).
     async fn find_out(
         self: &Arc<Self>,
         pending: Vec<Pending>,

@@ -1,4 +1,4 @@
-//! Sends of one process to one queue (rules Q1 and Q2).
+//! Sends of one process to one queue (rules BQUEUE-1 and BQUEUE-2).
 //!
 //! Sends that wait for PUTs under way share the next segment.
 

@@ -1,4 +1,4 @@
-//! The bytes of a queue's settings. The object of a deleted queue stays, marked (rule Q12).
+//! The bytes of a queue's settings. The object of a deleted queue stays, marked (rule BQUEUE-12).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The state of a segment: what became of each of its messages. Bytes, and the pure decision what
-//! a write of it says (rules Q3, Q6, Q7, Q8).
+//! a write of it says (rules BQUEUE-3, BQUEUE-6, BQUEUE-7, BQUEUE-8).
 //!
 //! Invariants:
 //! - STATE-1 a message that was removed stays removed.

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! - STORE-1 each PUT is sent once. A repetition is its caller's decision.
-//! - STORE-2 each answer's times are noted (rule Q11).
+//! - STORE-2 each answer's times are noted (rule BQUEUE-11).
 
 use std::sync::Arc;
 use std::time::Duration;

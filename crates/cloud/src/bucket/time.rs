@@ -1,4 +1,4 @@
-//! Times of the store and of processes, and how long a claim hides its message (rule Q11).
+//! Times of the store and of processes, and how long a claim hides its message (rule BQUEUE-11).
 //!
 //! A claim hides for its visibility after the Last-Modified of the state that made it. Its holder
 //! counts on its own clock, from before the claim landed. Other processes compare with a lower

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Broken, RACERS, Subject, Verdict, fails, same};
+use super::{ConformanceError, RACERS, SystemUnderTest, Verdict, fails, same};
 use crate::{
-    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, Page, Reading,
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, Page,
+    ReadConsistency,
 };
 
-type Told = Result<(), Broken>;
-type Service<'a> = Subject<'a, dyn Domains>;
+type Told = Result<(), ConformanceError>;
+type Service<'a> = SystemUnderTest<'a, dyn Domains>;
 
 /// How long an eventual read may miss an acknowledged write before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,7 +48,7 @@ pub async fn domains(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + 
     tell("a domain is counted", counted(subject).await);
 }
 
-async fn domain(subject: &Service<'_>, name: &str) -> Result<String, Broken> {
+async fn domain(subject: &Service<'_>, name: &str) -> Result<String, ConformanceError> {
     let domain = subject.name(name);
     subject.service.create(&domain).await?;
     Ok(domain)
@@ -93,10 +94,14 @@ async fn put(subject: &Service<'_>, domain: &str, item: ItemPut) -> Told {
 }
 
 /// The item's pairs, written `name=value`, in order.
-async fn pairs(subject: &Service<'_>, domain: &str, item: &str) -> Result<Vec<String>, Broken> {
+async fn pairs(
+    subject: &Service<'_>,
+    domain: &str,
+    item: &str,
+) -> Result<Vec<String>, ConformanceError> {
     let found = subject
         .service
-        .get(domain, item, &[], Reading::Strong)
+        .get(domain, item, &[], ReadConsistency::Strong)
         .await?;
     Ok(in_order(&found))
 }
@@ -130,7 +135,7 @@ async fn managed(subject: &Service<'_>) -> Told {
 async fn not_found(subject: &Service<'_>) -> Told {
     let (service, name) = (subject.service, subject.name("nowhere"));
     fails(
-        service.get(&name, "i", &[], Reading::Strong).await,
+        service.get(&name, "i", &[], ReadConsistency::Strong).await,
         ErrorKind::NotFound,
     )?;
     fails(
@@ -140,7 +145,7 @@ async fn not_found(subject: &Service<'_>) -> Told {
     fails(service.metadata(&name).await, ErrorKind::NotFound)?;
     let select = format!("select * from `{name}`");
     fails(
-        service.select(&select, None, Reading::Strong).await,
+        service.select(&select, None, ReadConsistency::Strong).await,
         ErrorKind::NotFound,
     )
 }
@@ -190,7 +195,7 @@ async fn text(subject: &Service<'_>) -> Told {
     subject.service.put(&name, &odd, None).await?;
     let found = subject
         .service
-        .get(&name, &odd.name, &[], Reading::Strong)
+        .get(&name, &odd.name, &[], ReadConsistency::Strong)
         .await?;
     let found: BTreeSet<&str> = found.iter().map(|found| found.value.as_str()).collect();
     same(&found, &values.into_iter().collect())?;
@@ -240,7 +245,7 @@ async fn projected(subject: &Service<'_>) -> Told {
     let names = ["a".to_owned(), "c".to_owned(), "d".to_owned()];
     let found = subject
         .service
-        .get(&name, "i", &names, Reading::Strong)
+        .get(&name, "i", &names, ReadConsistency::Strong)
         .await?;
     same(&in_order(&found), &vec!["a=1".to_owned(), "c=3".to_owned()])?;
     Ok(subject.service.delete(&name).await?)
@@ -349,7 +354,7 @@ async fn in_the_end(subject: &Service<'_>) -> Told {
     loop {
         let found = subject
             .service
-            .get(&name, "i", &[], Reading::Eventual)
+            .get(&name, "i", &[], ReadConsistency::Eventual)
             .await;
         // A member that lags may not know the domain yet.
         let is_there = matches!(&found, Ok(found) if found.len() == 1);
@@ -365,10 +370,10 @@ async fn select(
     subject: &Service<'_>,
     expression: &str,
     token: Option<&str>,
-) -> Result<Page, Broken> {
+) -> Result<Page, ConformanceError> {
     Ok(subject
         .service
-        .select(expression, token, Reading::Strong)
+        .select(expression, token, ReadConsistency::Strong)
         .await?)
 }
 
@@ -417,7 +422,7 @@ async fn paged(subject: &Service<'_>) -> Told {
 async fn no_select(subject: &Service<'_>) -> Told {
     let outcome = subject
         .service
-        .select("select from where", None, Reading::Strong)
+        .select("select from where", None, ReadConsistency::Strong)
         .await;
     fails(outcome, ErrorKind::Invalid)
 }
@@ -428,7 +433,7 @@ async fn counted(subject: &Service<'_>) -> Told {
     put(subject, &name, item("three", &["a=4444"])).await?;
     let until = subject.clock.monotonic() + PATIENCE;
     loop {
-        // Whoever counts may lag, and not know the domain yet.
+        // The replica that counts may lag, and not know the domain yet.
         let found = subject.service.metadata(&name).await;
         let is_counted = matches!(&found, Ok(found) if found.item_count == 2);
         if is_counted || until <= subject.clock.monotonic() {

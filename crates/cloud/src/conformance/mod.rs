@@ -18,7 +18,7 @@ use crate::{Clock, Error};
 const RACERS: usize = 64;
 
 /// What is judged.
-pub struct Subject<'a, S: ?Sized> {
+pub struct SystemUnderTest<'a, S: ?Sized> {
     /// The service.
     pub service: &'a S,
     /// The clock by which it waits.
@@ -27,7 +27,7 @@ pub struct Subject<'a, S: ?Sized> {
     pub prefix: &'a str,
 }
 
-impl<S: ?Sized> Subject<'_, S> {
+impl<S: ?Sized> SystemUnderTest<'_, S> {
     fn name(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
@@ -39,28 +39,28 @@ pub struct Verdict {
     /// The promise.
     pub promise: &'static str,
     /// Kept, or what was seen instead.
-    pub outcome: Result<(), Broken>,
+    pub outcome: Result<(), ConformanceError>,
 }
 
 /// What was seen instead of what was promised.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(String);
+pub struct ConformanceError(String);
 
-impl From<Error> for Broken {
+impl From<Error> for ConformanceError {
     fn from(error: Error) -> Self {
-        Broken(format!("{:?}: {error}", error.kind))
+        ConformanceError(format!("{:?}: {error}", error.kind))
     }
 }
 
-impl From<object_store::Error> for Broken {
+impl From<object_store::Error> for ConformanceError {
     fn from(error: object_store::Error) -> Self {
-        Broken(error.to_string())
+        ConformanceError(error.to_string())
     }
 }
 
-/// Judges a whole suite: `excused` names the promises that this service is known to break, each
-/// with the reason; one that it keeps all the same must not be excused.
+/// Judges a whole suite. `excused` names the promises that this service is known to break, each
+/// with the reason. One that it holds all the same must not be excused.
 ///
 /// # Errors
 /// All promises that went otherwise than expected, a line each.
@@ -88,14 +88,14 @@ pub fn judge(verdicts: &[Verdict], excused: &[(&str, &str)]) -> Result<usize, St
     }
 }
 
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Broken> {
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), ConformanceError> {
     match holds {
         true => Ok(()),
-        false => Err(Broken(otherwise())),
+        false => Err(ConformanceError(otherwise())),
     }
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Result<(), Broken> {
+fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Result<(), ConformanceError> {
     ensure(found == expected, || {
         format!("expected {expected:?}, found {found:?}")
     })
@@ -105,9 +105,11 @@ fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Result<(), B
 fn fails<T: std::fmt::Debug>(
     outcome: crate::Result<T>,
     kind: crate::ErrorKind,
-) -> Result<(), Broken> {
+) -> Result<(), ConformanceError> {
     match outcome {
         Err(error) if error.kind == kind => Ok(()),
-        other => Err(Broken(format!("expected {kind:?}, found {other:?}"))),
+        other => Err(ConformanceError(format!(
+            "expected {kind:?}, found {other:?}"
+        ))),
     }
 }

@@ -7,11 +7,11 @@ use object_store::{
     GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutResult, UpdateVersion,
 };
 
-use super::{Broken, RACERS, Subject, Verdict, ensure, same};
+use super::{ConformanceError, RACERS, SystemUnderTest, Verdict, ensure, same};
 use crate::{ErrorKind, object_error_kind};
 
-type Told = Result<(), Broken>;
-type Service<'a> = Subject<'a, dyn ObjectStore>;
+type Told = Result<(), ConformanceError>;
+type Service<'a> = SystemUnderTest<'a, dyn ObjectStore>;
 
 /// Judges an object store, and tells each verdict as it is reached.
 pub async fn objects(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + Send)) {
@@ -56,7 +56,7 @@ async fn put(
     subject.service.put_opts(at, body.into(), options).await
 }
 
-async fn body(subject: &Service<'_>, at: &Path) -> Result<Bytes, Broken> {
+async fn body(subject: &Service<'_>, at: &Path) -> Result<Bytes, ConformanceError> {
     Ok(subject.service.get(at).await?.bytes().await?)
 }
 
@@ -70,7 +70,9 @@ async fn has(subject: &Service<'_>, at: &Path, expected: &'static str) -> Told {
 fn fails<T: std::fmt::Debug>(outcome: object_store::Result<T>, kind: ErrorKind) -> Told {
     match outcome {
         Err(error) if object_error_kind(&error, true) == kind => Ok(()),
-        other => Err(Broken(format!("expected {kind:?}, found {other:?}"))),
+        other => Err(ConformanceError(format!(
+            "expected {kind:?}, found {other:?}"
+        ))),
     }
 }
 
@@ -180,7 +182,11 @@ async fn not_modified(subject: &Service<'_>) -> Told {
     })?;
     match subject.service.get_opts(&at, options).await {
         Err(object_store::Error::NotModified { .. }) => {}
-        other => return Err(Broken(format!("expected NotModified, found {other:?}"))),
+        other => {
+            return Err(ConformanceError(format!(
+                "expected NotModified, found {other:?}"
+            )));
+        }
     }
     delete(subject, &at).await
 }

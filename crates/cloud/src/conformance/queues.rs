@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Broken, RACERS, Subject, Verdict, ensure, fails, same};
+use super::{ConformanceError, RACERS, SystemUnderTest, Verdict, ensure, fails, same};
 use crate::{
     Error, ErrorKind, MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueSettings, Queues, Receipt, Receive,
     Received,
 };
 
-type Told = Result<(), Broken>;
-type Service<'a> = Subject<'a, dyn Queues>;
+type Told = Result<(), ConformanceError>;
+type Service<'a> = SystemUnderTest<'a, dyn Queues>;
 
 /// How long a story waits for messages altogether before they count as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -56,7 +56,7 @@ pub async fn queues(subject: &Service<'_>, verdict: &mut (dyn FnMut(Verdict) + S
 }
 
 /// A new queue for a story, whose messages are hidden for long unless the receive says otherwise.
-async fn queue(subject: &Service<'_>, name: &str) -> Result<String, Broken> {
+async fn queue(subject: &Service<'_>, name: &str) -> Result<String, ConformanceError> {
     let queue = subject.name(name);
     subject
         .service
@@ -81,7 +81,7 @@ async fn send(
     subject: &Service<'_>,
     queue: &str,
     bodies: &[String],
-) -> Result<Vec<String>, Broken> {
+) -> Result<Vec<String>, ConformanceError> {
     let sent = subject.service.send(queue, bodies).await?;
     let ids: Result<Vec<String>, Error> = sent.into_iter().collect();
     let ids = ids?;
@@ -95,7 +95,7 @@ async fn gather(
     queue: &str,
     count: usize,
     visibility: Duration,
-) -> Result<Vec<Received>, Broken> {
+) -> Result<Vec<Received>, ConformanceError> {
     let until = subject.clock.monotonic() + PATIENCE;
     let mut found: Vec<Received> = Vec::new();
     while found.len() < count && subject.clock.monotonic() < until {

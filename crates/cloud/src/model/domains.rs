@@ -1,16 +1,16 @@
 //! Domains in memory: SimpleDB's own rules (`fader-services`) on a map, and copies of it that lag.
 //!
 //! Invariants:
-//! - D1 strong reads and all writes see the newest state.
-//! - D2 an eventual read sees a state that was the newest one no longer ago than the profile's
-//!   greatest age; a copy never goes back, but another copy may be behind it.
+//! - MDOMAIN-1 strong reads and all writes see the newest state.
+//! - MDOMAIN-2 an eventual read sees a state that was the newest one no longer ago than the
+//!   profile's greatest age. A copy never goes back, but another copy may be behind it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fader_chain::{Change, EntryId, Under};
+use fader_chain::{ApplyContext, Change, EntryId};
 use fader_services::catalog::{self, AccountId};
 use fader_services::simpledb::{Context, Limits, Reply as Answer, Request, answer, decide};
 use fader_services::{Decision, MapView};
@@ -19,7 +19,7 @@ use super::link::{Ask, Link, Reply, Shared};
 use super::profile::DomainProfile;
 use super::schedule::Access;
 use crate::clock::Clock;
-use crate::domains::Reading;
+use crate::domains::ReadConsistency;
 use crate::error::Result;
 use crate::meter::RequestKind;
 use crate::simpledb::{self, Requests};
@@ -49,14 +49,14 @@ pub(super) struct DomainService {
 #[derive(Debug, Default)]
 struct State {
     newest: MapView,
-    copies: [Copy; COPIES],
+    copies: [LaggingReplica; COPIES],
     /// What some copy has not applied yet, behind the first `forgotten` writes, with its time.
     writes: VecDeque<(Duration, Vec<Change>)>,
     forgotten: u64,
 }
 
 #[derive(Debug, Default)]
-struct Copy {
+struct LaggingReplica {
     view: MapView,
     applied: u64,
 }
@@ -102,7 +102,7 @@ impl State {
 }
 
 fn apply(view: &mut MapView, index: u64, changes: &[Change]) {
-    let under = Under::strong(EntryId::new(1, index));
+    let under = ApplyContext::strong(EntryId::new(1, index));
     view.apply(changes, &under)
         .expect("only what the service wrote is read");
 }
@@ -198,15 +198,15 @@ impl Requests for ModelDomains {
         self.link.call(ask, effect).await?
     }
 
-    async fn read(&self, request: Request, reading: Reading) -> Result<Answer> {
+    async fn read(&self, request: Request, reading: ReadConsistency) -> Result<Answer> {
         let ask = self.ask(false, request.domain());
         let domains = self.clone();
         let effect = move || {
             let (service, now) = (&domains.service, domains.link.executor.now());
             let mut state = service.state();
             let view = match reading {
-                Reading::Strong => &state.newest,
-                Reading::Eventual => {
+                ReadConsistency::Strong => &state.newest,
+                ReadConsistency::Eventual => {
                     let faults = &domains.link.faults;
                     let copy = faults.below(COPIES);
                     let age = faults.age(&service.profile.get().staleness);
@@ -245,7 +245,7 @@ impl Requests for ModelDomains {
             let Answer::Domains {
                 names,
                 next_token: next,
-            } = self.read(request, Reading::Strong).await?
+            } = self.read(request, ReadConsistency::Strong).await?
             else {
                 return Err(simpledb::unexpected());
             };

@@ -162,8 +162,8 @@ impl Executor {
             .expect("nothing is left that could wake the future")
     }
 
-    /// Runs a future, with all tasks beside it, until it ends, or nothing is left that could wake
-    /// it, or the scheduler ends the run; its output in the first case.
+    /// Runs a future, with all tasks beside it, until it ends. It also stops when nothing is left
+    /// that could wake it, or when the scheduler ends the run; its output in the first case.
     pub fn search<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         let waker = self.waker(MAIN);

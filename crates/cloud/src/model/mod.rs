@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Invariants:
-//! - M1 the same seed, profile and code give the same calls, answers and times.
-//! - M2 by the default profile every promise of `conformance` holds; by any profile the contract
-//!   does.
+//! - MODEL-1 the same seed, profile and code give the same calls, answers and times.
+//! - MODEL-2 by the default profile every promise of `conformance` holds; by any profile the
+//!   contract does.
 //!
 //! Deliberately absent: threads; the real network.
 

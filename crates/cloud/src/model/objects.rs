@@ -1,7 +1,7 @@
 //! Modelled objects: S3's rules on a map, at the pace and with the faults of a profile.
 //!
-//! Each call is the wire requests that a client makes: a list is one request a page, deletions go
-//! in batches of a thousand, an upload in parts is one request for each part and two more.
+//! Each call is the wire requests that a client makes. A list is one request a page, and deletions
+//! go in batches of a thousand. An upload in parts is one request for each part and two more.
 
 use std::collections::BTreeSet;
 use std::fmt;

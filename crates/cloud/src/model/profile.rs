@@ -256,13 +256,13 @@ impl Profile {
 
     /// AWS in 2007.
     ///
-    /// Latencies: Brantner et al., "Building a Database on S3", SIGMOD 2008: S3 reads 10, 100 and
-    /// 1000 KB in 0.14, 0.45 and 3.87 s, a put takes three times a get; SQS sends in 0.31 s,
-    /// receives and removes in 0.16 s. SimpleDB's are of 2010 (22 and 110 ms). Lists take a get's
-    /// time; spreads (sigma 0.4) are assumed. Staleness: reads of S3 alternated between low and
-    /// high ages (Bermbach and Tai, 2011); its ages here, and the 1 % of messages received twice or
-    /// not removed, are assumed. SimpleDB: "usually within a second" (its guide; Wada et al., CIDR
-    /// 2011, saw half a second).
+    /// Latencies are of Brantner et al., "Building a Database on S3", SIGMOD 2008. S3 reads 10, 100
+    /// and 1000 KB in 0.14, 0.45 and 3.87 s, and a put takes three times a get. SQS sends in 0.31
+    /// s, receives and removes in 0.16 s. SimpleDB's are of 2010 (22 and 110 ms). Lists take a
+    /// get's time; spreads (sigma 0.4) are assumed. Staleness: reads of S3 alternated between low
+    /// and high ages (Bermbach and Tai, 2011). Its ages here, and the 1 % of messages received
+    /// twice or not removed, are assumed. SimpleDB: "usually within a second" (its guide; Wada et
+    /// al., CIDR 2011, saw half a second).
     pub fn of_2007(seed: u64) -> Self {
         let call = |ms| Call {
             latency: log_normal(ms, 0.4),
@@ -311,12 +311,12 @@ impl Profile {
 
     /// AWS in 2026.
     ///
-    /// S3 Standard of us-east-1 as MinIO's warp measured it on 2026-07-25: 4 KiB put 28.0, 34.6
-    /// and 67.2 ms at p50, p90 and p99; get 24.3, 32.5, 76.8; list 24.7 and 59.0 at p50 and p99;
-    /// 4 MiB in 138 to 141 ms. Reads and lists are strong since December 2020; 3,500 writes and
-    /// 5,500 reads a second for each prefix (its guide). SQS: 16 ms (Amazon, 2012; no newer
-    /// figure), spread assumed; short receives sample its servers. SimpleDB: 22 and 110 ms (2010).
-    /// The share of lost and late calls is assumed.
+    /// S3 Standard of us-east-1 as MinIO's warp measured it on 2026-07-25. 4 KiB put: 28.0, 34.6
+    /// and 67.2 ms at p50, p90 and p99; get: 24.3, 32.5, 76.8. List: 24.7 and 59.0 at p50 and p99;
+    /// 4 MiB: 138 to 141 ms. Reads and lists are strong since December 2020; 3,500 writes and 5,500
+    /// reads a second for each prefix (its guide). SQS: 16 ms (Amazon, 2012; no newer figure),
+    /// spread assumed; short receives sample its servers. SimpleDB: 22 and 110 ms (2010). The share
+    /// of lost and late calls is assumed.
     pub fn of_2026(seed: u64) -> Self {
         let call = |latency| Call {
             latency,

@@ -1,8 +1,8 @@
 //! Queues in memory.
 //!
 //! Invariants:
-//! - Q1 a message that nobody removed, and whose retention is not over, is there.
-//! - Q2 a hidden message is given to nobody until its time is over.
+//! - MQUEUE-1 a message that was not removed, and whose retention is not over, is there.
+//! - MQUEUE-2 a hidden message is given to no receiver until its time is over.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;

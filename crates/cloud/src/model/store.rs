@@ -1,8 +1,8 @@
 //! The state of modelled objects: versions by key, so that stale reads have something to show.
 //!
 //! Invariants:
-//! - STORE-1 a put, a deletion and a condition are decided on the newest version, at one moment.
-//! - STORE-2 a read of age `a` shows the version that was the newest `a` ago.
+//! - MSTORE-1 a put, a deletion and a condition are decided on the newest version, at one moment.
+//! - MSTORE-2 a read of age `a` shows the version that was the newest `a` ago.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// The keys of at most `max` objects with this prefix and above `after`, each as it was its own
-    /// age ago; and whether there are more.
+    /// age ago. Also whether there are more.
     pub(super) fn list(
         &self,
         (prefix, after): (&str, &str),

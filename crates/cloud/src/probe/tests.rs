@@ -324,7 +324,7 @@ fn a_store_without_conditions_is_an_answer_and_no_failure() {
 }
 
 #[test]
-fn what_was_found_is_remembered_for_seven_days_and_for_one_way() {
+fn a_probes_result_is_remembered_for_seven_days_and_one_kind() {
     let (store, (runtime, clock)) = (Faulty::new(Fault::None), runtime());
     let requests = || store.requests.swap(0, Ordering::Relaxed);
     let probe = |way| run(remembered_or_probed(&store, &runtime, way)).unwrap();
@@ -344,7 +344,7 @@ fn what_was_found_is_remembered_for_seven_days_and_for_one_way() {
 }
 
 #[test]
-fn what_is_broken_is_not_remembered() {
+fn a_broken_promise_is_not_remembered() {
     let (store, (runtime, _)) = (Faulty::new(Fault::DropsIfMatch), runtime());
     for _ in 0..2 {
         let findings = run(remembered_or_probed(&store, &runtime, "way")).unwrap();

@@ -2,7 +2,7 @@
 
 use fader_cloud::bucket::BucketDomains;
 use fader_cloud::model::Process;
-use fader_cloud::{Attribute, AttributePut, Domains, Error, Expected, ItemPut, Reading};
+use fader_cloud::{Attribute, AttributePut, Domains, Error, Expected, ItemPut, ReadConsistency};
 use object_store::path::Path;
 
 use super::Stage;
@@ -52,11 +52,15 @@ pub(crate) async fn create(domains: &BucketDomains, name: &str, by: &str) -> Res
         .await
 }
 
-pub(crate) async fn get(domains: &BucketDomains, name: &str, reading: Reading) -> Vec<Attribute> {
+pub(crate) async fn get(
+    domains: &BucketDomains,
+    name: &str,
+    reading: ReadConsistency,
+) -> Vec<Attribute> {
     domains.get("dom", name, &[], reading).await.unwrap()
 }
 
 pub(crate) async fn value(domains: &BucketDomains, name: &str) -> Option<String> {
-    let found = get(domains, name, Reading::Strong).await;
+    let found = get(domains, name, ReadConsistency::Strong).await;
     found.into_iter().next().map(|attribute| attribute.value)
 }

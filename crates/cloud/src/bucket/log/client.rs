@@ -1,5 +1,5 @@
-//! One log as a process reads and writes it (rules L2 to L7). One request for the log's tail is
-//! under way at a time; what waits meanwhile shares the next.
+//! One log as a process reads and writes it (rules BLOG-2 to BLOG-7). One request for the log's
+//! tail is under way at a time; what waits meanwhile shares the next.
 //!
 //! Invariants:
 //! - LOG-1 the view is a prefix of the log.
@@ -14,6 +14,7 @@ use futures_channel::oneshot;
 use object_store::PutMode;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::ask::Ask;
 use super::bytes::{Content, PutId, Slot};
 use super::turns::Turns;
 use super::view::{Looked, View};
@@ -48,37 +49,6 @@ pub(super) struct Inner<M: Machine> {
     unresolved: Option<Slot>,
     put_ids: u64,
     pub(super) turns: Turns,
-}
-
-pub(super) type Reader<M> = Box<dyn FnOnce(Result<&M>) + Send>;
-
-pub(super) enum Ask<M: Machine> {
-    Write(M::Write, oneshot::Sender<Result<()>>),
-    Read(Reader<M>),
-    Seal(oneshot::Sender<Result<()>>),
-}
-
-impl<M: Machine> std::fmt::Debug for Ask<M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Ask::Write(..) => "Write",
-            Ask::Read(_) => "Read",
-            Ask::Seal(_) => "Seal",
-        })
-    }
-}
-
-impl<M: Machine> Ask<M> {
-    fn fail(self, error: &Error) {
-        // The caller may have gone.
-        let _ = match self {
-            Ask::Write(_, reply) | Ask::Seal(reply) => reply.send(Err(like(error))).is_ok(),
-            Ask::Read(read) => {
-                read(Err(like(error)));
-                true
-            }
-        };
-    }
 }
 
 /// What became of a slot's PUT.
@@ -138,7 +108,7 @@ impl<M: Machine> LogClient<M> {
         answer.await.unwrap_or_else(|_| Err(process_over()))
     }
 
-    /// Reads the state at the tail, found by a request that begins after this call (L4).
+    /// Reads the state at the tail, found by a request that begins after this call (BLOG-4).
     pub(in crate::bucket) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&M) -> T + Send + 'static,
@@ -150,7 +120,7 @@ impl<M: Machine> LogClient<M> {
         answer.await.unwrap_or_else(|_| Err(process_over()))
     }
 
-    /// Reads the state of at most five seconds ago without a request, or the newest one (L5).
+    /// Reads the state of at most five seconds ago without a request, or the newest one (BLOG-5).
     pub(in crate::bucket) async fn read_recent<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&M) -> T + Send + 'static,
@@ -361,7 +331,7 @@ impl<M: Machine> LogClient<M> {
         }
     }
 
-    /// PUTs a slot, and finds out what became of it (L2).
+    /// PUTs a slot, and finds out what became of it (BLOG-2).
     async fn commit(self: &Arc<Self>, slot: Slot, races: u64, is_seal: bool) -> Result<Committed> {
         let Some((incarnation, contact)) = self.of_view() else {
             return Ok(Committed::Reopen);

@@ -1,5 +1,5 @@
-//! The names of logs: manifests, snapshots, stubs, and the sweep of dead logs (rules L1, L6, L8,
-//! L9).
+//! The names of logs: manifests, snapshots, stubs, and the sweep of dead logs (rules BLOG-1,
+//! BLOG-6, BLOG-8, BLOG-9).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,8 +158,8 @@ impl Keeper {
         Err(raced(name))
     }
 
-    /// Writes a snapshot, names it in the manifest, and makes stubs of what it covers (L9). What
-    /// fails is left to the next snapshot.
+    /// Writes a snapshot, names it in the manifest, and makes stubs of what it covers (BLOG-9).
+    /// What fails is left to the next snapshot.
     pub(super) async fn keep(
         self: Arc<Self>,
         name: String,
@@ -295,7 +295,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Deletes, or only names, what is left of dead logs of a name, a day after their end (L8).
+    /// Deletes, or only names, what is left of dead logs of a name, a day after their end (BLOG-8).
     pub(in crate::bucket) async fn sweep(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! A log in the bucket (docs/bucket.md, rules L1 to L9): numbered slots, created if absent and
-//! never freed; one manifest per name.
+//! A log in the bucket (docs/explanation/bucket.md, rules BLOG-1 to BLOG-9): numbered slots,
+//! created if absent and never freed; one manifest per name.
 //!
 //! ```text
 //! write, read ──▶ LogClient ── decides on its view ──▶ PUT slot k+1, or GET of it
@@ -8,6 +8,7 @@
 //!
 //! What slots mean is a [`Machine`]'s. Domains are one; the database's sequenced family is another.
 
+mod ask;
 mod bytes;
 mod client;
 mod keeper;

@@ -1,4 +1,5 @@
-//! A process's view of a log: how it is opened, and how it follows the slots (rules L3 to L7, L9).
+//! A process's view of a log: how it is opened, and how it follows the slots (rules BLOG-3 to
+//! BLOG-7, BLOG-9).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,8 +8,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::Machine;
+use super::ask::Ask;
 use super::bytes::{Content, Slot, decode_snapshot};
-use super::client::{Ask, LogClient};
+use super::client::LogClient;
 use crate::bucket::guard::Guard;
 use crate::bucket::names::Incarnation;
 use crate::bucket::time::drift;
@@ -47,7 +49,7 @@ pub(super) enum Looked {
 }
 
 impl<M: Machine> LogClient<M> {
-    /// Opens a view, or sees that the one there is has contact (L7).
+    /// Opens a view, or sees that the one there is has contact (BLOG-7).
     pub(super) async fn open(&self, writes: bool) -> Result<()> {
         for opens in 1..=OPENS_MAX {
             let now = self.store().now();
@@ -102,7 +104,7 @@ impl<M: Machine> LogClient<M> {
         Err(Error::new(ErrorKind::Malformed, context))
     }
 
-    /// Whether a view of this contact is too old to be used at `now` (L7).
+    /// Whether a view of this contact is too old to be used at `now` (BLOG-7).
     pub(super) fn is_lost(&self, contact: Duration, now: Duration, writes: bool) -> bool {
         let age = now.saturating_sub(contact);
         let guard = match writes {
@@ -184,7 +186,7 @@ impl<M: Machine> LogClient<M> {
         view.map(|view| (view.incarnation, view.contact))
     }
 
-    /// From when on a view is young whose tail was found by a request sent at `sent` (L5).
+    /// From when on a view is young whose tail was found by a request sent at `sent` (BLOG-5).
     pub(super) fn young_since(&self, sent: Duration) -> Duration {
         match self.has(Guard::YoungFromSending) {
             true => sent,

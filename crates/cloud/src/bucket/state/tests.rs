@@ -116,7 +116,7 @@ fn the_last_remove_writes_no_state() {
 }
 
 #[test]
-fn what_is_removed_is_removed_again_with_success() {
+fn a_repeated_removal_succeeds() {
     let seen = after(&Seen::absent(2), &[claim(1, 2)], 100);
     let seen = after(&seen, &[remove(0, 1)], 101);
     let Plan { answers, act } = decide(&seen, &[remove(0, 1), remove(0, 77)], 102);

@@ -55,9 +55,9 @@ fn the_lower_bound_never_goes_back() {
 
 proptest! {
     /// TIME-1: no process sees a claim end before its holder does, in any way that its end is
-    /// known, through any number of rewrites; clocks run at rates 0.1 % apart.
+    /// known, through any number of rewrites. Clocks run at rates 0.1 % apart.
     #[test]
-    fn nobody_takes_while_a_holder_holds(
+    fn no_caller_takes_while_a_holder_holds(
         visibility_ms in 0_u64..50_000,
         travel in proptest::collection::vec((0_u64..5_000, 0_u64..5_000), 1..6),
         rewriter_is_far in proptest::collection::vec(any::<bool>(), 6),

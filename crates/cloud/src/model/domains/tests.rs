@@ -16,7 +16,7 @@ fn counter(value: usize) -> ItemPut {
     }
 }
 
-async fn read(model: &Model, reading: Reading) -> Option<usize> {
+async fn read(model: &Model, reading: ReadConsistency) -> Option<usize> {
     let found = model.domains.get("dom", "i", &[], reading).await.ok()?;
     found.first().map(|found| found.value.parse().unwrap())
 }
@@ -41,8 +41,8 @@ fn lags(seed: u64, staleness: Staleness) -> Vec<usize> {
                 .put("dom", &counter(value), None)
                 .await
                 .unwrap();
-            assert_eq!(read(&model, Reading::Strong).await, Some(value));
-            let seen = read(&model, Reading::Eventual).await;
+            assert_eq!(read(&model, ReadConsistency::Strong).await, Some(value));
+            let seen = read(&model, ReadConsistency::Eventual).await;
             lags.push(seen.map_or(value + 1, |seen| value - seen));
             model.clock.sleep(Duration::from_secs(1)).await;
         }
@@ -76,7 +76,7 @@ fn a_token_that_is_none_is_refused() {
     for token in ["x", "0", "00", "\u{e9}a"] {
         let page = model
             .domains
-            .select("select * from dom", Some(token), Reading::Strong);
+            .select("select * from dom", Some(token), ReadConsistency::Strong);
         assert_eq!(
             run(&model.clock, page).unwrap_err().kind,
             ErrorKind::Invalid,
