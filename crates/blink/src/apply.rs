@@ -1,10 +1,10 @@
 //! Applying records to a page, and posting separators to its parent.
 //!
-//! What the caller does with a [`Change`] (`docs/format/page.md`, "A change"): create the new pages
-//! by create-if-absent, in any order; replace the old page by If-Match; only then send the
-//! forwards, remove the messages, and post the separators. After 412 it drops the change. After an
-//! unknown outcome it reads the page again and follows its chain: what the pages show is what
-//! happened.
+//! What the caller does with a [`Change`] (`docs/reference/format/page.md`, "A change"). It creates
+//! the new pages by create-if-absent, in any order, and replaces the old page by If-Match. Only
+//! then it sends the forwards, removes the messages, and posts the separators. After 412 it drops
+//! the change. After an unknown outcome it reads the page again and follows its chain: what the
+//! pages show is what happened.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -158,7 +158,7 @@ impl Report {
     }
 }
 
-/// Verifies that `new` may replace `old` under one id: no register, horizon, or range goes back,
+/// Verifies that `new` may replace `old` under one id. No register, horizon, or range goes back,
 /// and a slot that is gone is dead and below the horizon.
 ///
 /// # Errors

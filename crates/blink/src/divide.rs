@@ -31,8 +31,8 @@ impl Sizes {
     pub const BYTES_MAX: usize = PAGE_BYTES_MAX / 2;
 
     /// Limits for leaves and inner pages, envelope included. A page may be larger by the keys at
-    /// which it begins and ends; a leaf with one record and an inner page with three children may
-    /// be larger by these.
+    /// which it begins and ends. So may a leaf with one record and an inner page with three
+    /// children.
     ///
     /// # Errors
     /// [`SizesError`] outside of [`Sizes::BYTES_MIN`] and [`Sizes::BYTES_MAX`].
@@ -104,8 +104,8 @@ pub(crate) fn divide(
     pages
 }
 
-/// The key at which the page that begins with `cell` begins: of leaves the shortest key above the
-/// page before, of inner pages the key of the first child.
+/// The key at which the page that begins with `cell` begins. Of leaves it is the shortest key above
+/// the page before, of inner pages the key of the first child.
 pub(crate) fn separator(before: &Cell<'_>, cell: &Cell<'_>) -> Vec<u8> {
     let mut key = cell.key.to_vec();
     if let Content::Slot(_) = cell.content {

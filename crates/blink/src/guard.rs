@@ -1,7 +1,7 @@
 //! The rules of pages that a mutant run can take away, one at a time.
 //!
 //! Without the feature `mutants` no rule can be removed and asking costs nothing. The functions of
-//! this crate are pure and have no settings, so the removed rule is a property of the thread: the
+//! this crate are pure and have no settings, so the removed rule is a property of the thread. The
 //! public API is the same in both builds.
 
 /// One rule that can be removed on purpose.

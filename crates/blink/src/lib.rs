@@ -2,7 +2,7 @@
 //!
 //! A *page* is one object of the store: a leaf with records, or an inner page with children. A page
 //! is immutable; a new version of it is a new [`Page`]. Pages of one level form a chain from left
-//! to right: each knows its right sibling and the key at which the sibling's range begins (its
+//! to right. Each knows its right sibling and the key at which the sibling's range begins (its
 //! *high key*). A split creates the right page first and then replaces the left one, so each step
 //! leaves a tree that can be searched.
 //!
@@ -12,7 +12,7 @@
 //!                         └──▶ separators ──▶ post(parent) ──▶ change
 //! ```
 //!
-//! Bytes: `docs/format/page.md`. Reasons: `docs/decisions/0010-pages.md`.
+//! Bytes: `docs/reference/format/page.md`. Reasons: `docs/internals/decisions/0010-pages.md`.
 //!
 //! Invariants (a test and a mutant each; [`check`] and [`check_step`] verify them on pages):
 //! - **P1** registers: a slot's registers only move to greater stamps. Records commute and repeat
@@ -28,9 +28,9 @@
 //!   version.
 //! - **P7** root: the root keeps its id; exactly the root has neither a low nor a high key.
 //!
-//! Deliberately absent: I/O, clocks, randomness (time and random bytes are arguments), encryption
-//! (the bytes to seal and to authenticate are named here), merging of pages (empty pages stay until
-//! an offline vacuum).
+//! Deliberately absent: I/O, clocks, randomness (time and random bytes are arguments), and
+//! encryption (the bytes to seal and to authenticate are named here). Also merging of pages (empty
+//! pages stay until an offline vacuum).
 
 mod apply;
 mod build;

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A key is the page's prefix (common to all its keys) and the slot's suffix. A *head* is the first
-//! four bytes of a suffix, padded with zeros: the binary search runs over an array of numbers and
+//! four bytes of a suffix, padded with zeros. The binary search runs over an array of numbers and
 //! rarely looks at a slot. Slots are in the order of their keys, without gaps; `offset[i]..offset[i
 //! + 1]` (in the body) is slot `i`.
 //!

@@ -94,6 +94,9 @@ pub fn search<P: Borrow<Page>>(
 
 /// The visible records of the keys in `[from, until)`, in the order of their keys. Without `until`,
 /// to the end.
+///
+/// # Errors
+/// As [`search`].
 pub fn range<P: Borrow<Page>, F: FnMut(PageId) -> Option<P>>(
     root: PageId,
     from: &[u8],

@@ -2,10 +2,10 @@
 //!
 //! *Life* has the stamp of the newest insert or delete, *value* that of the newest update. The key
 //! is visible when life is alive; its payload is that of the newer register. This equals
-//! "operations in the order of their stamps; an update of an absent key does nothing" for every set
-//! of operations, in any order and repetition.
+//! "operations in the order of their stamps; an update of an absent key does nothing". It holds for
+//! every set of operations, in any order and repetition.
 //!
-//! The state is canonical: a value register that is older than life is dropped, since life hides it
+//! The state is canonical. A value register that is older than life is dropped, since life hides it
 //! for ever; of two payloads only the visible one is kept. So one set of records has one state.
 
 use bytes::Bytes;
@@ -82,9 +82,9 @@ impl Slot {
         }
     }
 
-    /// Insert (with a payload) or delete. Of equal stamps, which only a repeated incarnation can
-    /// issue, a delete wins over an insert and the greater payload over the smaller: any order
-    /// gives the same state.
+    /// Insert (with a payload) or delete. Equal stamps can only be issued by a repeated
+    /// incarnation. Of them a delete wins over an insert and the greater payload over the smaller:
+    /// any order gives the same state.
     fn live(&mut self, stamp: Stamp, payload: Option<&Payload>) {
         let is_alive = payload.is_some();
         let rank = |life: &Life| (life.stamp, !life.is_alive);
@@ -135,8 +135,8 @@ impl Slot {
     }
 }
 
-/// Whether a horizon forbids that `record` fills an absent register. The horizon is per register:
-/// an update that came after its slot was removed creates a slot without life, which an insert from
+/// Whether a horizon forbids that `record` fills an absent register. The horizon is per register.
+/// An update that came after its slot was removed creates a slot without life, which an insert from
 /// before the removal must not revive.
 fn is_refused(slot: SlotRef<'_>, record: &Record, horizon: Stamp) -> bool {
     if record.stamp > horizon || !guard::has(Guard::Horizon) {
@@ -177,7 +177,7 @@ impl<'a> SlotRef<'a> {
         self.life.map(|life| life.stamp).max(self.value)
     }
 
-    /// Whether the state has `record` in it, so that applying it has no effect: its register is at
+    /// Whether the state has `record` in it, so that applying it has no effect. Its register is at
     /// or above the record's stamp, or the horizon refuses it. A client drops its own pending
     /// record then, not before.
     pub fn covers(self, record: &Record, horizon: Stamp) -> bool {

@@ -1,7 +1,7 @@
 //! Stamps: the one order of all writes of a key, and the hybrid clock that issues them.
 //!
 //! A stamp is (hybrid time, client incarnation, sequence). A transaction takes one hybrid time when
-//! it is sent and numbers its records with the sequence, so two blind transactions have the same
+//! it is sent and numbers its records with the sequence. So two blind transactions have the same
 //! order on every key. A client incarnation is a random number, new in each process: a restored
 //! process would repeat stamps.
 

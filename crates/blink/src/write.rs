@@ -166,8 +166,8 @@ impl Frame<'_> {
 }
 
 impl Page {
-    /// The next version of the page, with the same contents: whoever read an older version cannot
-    /// replace the page any more. It is sealed with the edition's key.
+    /// The next version of the page, with the same contents: a client that read an older version
+    /// cannot replace the page any more. It is sealed with the edition's key.
     #[must_use]
     pub fn renewed(&self, edition: &mut Edition<'_>) -> Page {
         let envelope = edition.envelope(self.lsn() + 1);

@@ -83,8 +83,8 @@ proptest! {
         prop_assert!(records.iter().all(|record| one.covers(record)));
     }
 
-    /// Small pages, so that everything splits: batches arrive at pages of stale routes and are
-    /// forwarded, separators are posted late, in any order, twice, or never.
+    /// Small pages, so that everything splits. Batches arrive at pages of stale routes and are
+    /// forwarded; separators are posted late, in any order, twice, or never.
     #[test]
     fn a_tree_equals_a_map(
         (records, batches, _) in with_batches(),

@@ -18,7 +18,7 @@ fn page() -> Page {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn each_mistake_is_named() {
     let good = page().encode();
     let error = |bytes: &[u8]| {
         Page::decode(Bytes::copy_from_slice(bytes))

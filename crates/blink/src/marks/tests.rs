@@ -48,8 +48,8 @@ proptest! {
     }
 }
 
-/// The right page goes on from the left page's new version, so a session that saw the left page
-/// before the split accepts it at once, and refuses the version from before (error 8 of the checked
+/// The right page goes on from the left page's new version. So a session that saw the left page
+/// before the split accepts it at once. It refuses the version from before (error 8 of the checked
 /// note).
 #[test]
 fn a_mark_goes_along_with_a_split() {

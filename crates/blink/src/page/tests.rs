@@ -157,7 +157,7 @@ fn a_record_is_covered_when_the_page_reflects_it() {
 
 /// Bodies that a wrong writer could make: each is refused by its own name.
 #[test]
-fn what_is_wrong_with_a_body_is_named() {
+fn mistakes_in_a_body_are_named() {
     let page = page_of(&[insert("aa", 1, "1"), insert("ab", 2, "2")]);
     let error = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut body = page.body().to_vec();

@@ -1,9 +1,9 @@
 //! How long a record may be pending: every schedule of one insert on its way through queues, of a
-//! delete, an update, and of checkpointers that remove dead slots (model H of the checked
+//! delete, an update, and of checkpointers. Checkpointers remove dead slots (model H of the checked
 //! protocols, with an update added).
 //!
-//! A copy of the insert travels: client 0, ATOMIC queue 1, adopter 2, queue of the page 3,
-//! forwarder 4, queue of the next page 5. A queue keeps a copy for `RETENTION` ticks.
+//! A copy of the insert travels. The places are client 0, ATOMIC queue 1, adopter 2, queue of the
+//! page 3, forwarder 4, queue of the next page 5. A queue keeps a copy for `RETENTION` ticks.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Every interleaving of two checkpointers of one page (model A of the checked protocols), and of
+//! Every interleaving of two checkpointers of one page (model A of the checked protocols). Also of
 //! two clients that finish the Atomic transactions of a third (model C1).
 //!
 //! Slots and their merges are the crate's. `Design` has the decisions of the database.

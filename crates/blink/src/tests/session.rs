@@ -1,5 +1,5 @@
-//! The guarantees of one session at Monotonic, for one key that moves from page P to page Q at a
-//! split (model D of the checked protocols). The store may show any older version of any page;
+//! The guarantees of one session at Monotonic. It is for one key that moves from page P to page Q
+//! at a split (model D of the checked protocols). The store may show any older version of any page;
 //! other clients write meanwhile.
 //!
 //! Pages, LSNs, marks, coverage and the clock are the crate's; `Session` has the decisions of a

@@ -2,7 +2,7 @@
 //! protocols).
 //!
 //! Two writers route records, possibly to pages that have split since. Two checkpointers without
-//! any lock receive any part of a queue, apply it, create right pages, replace left ones by
+//! any lock receive any part of a queue and apply it. They create right pages, replace left ones by
 //! If-Match, forward, remove messages, post separators. One may crash; one PUT may time out and
 //! land at any later time, or never. Pages, routing, splits and forwards are the crate's functions.
 //! `Protocol` has the decisions of the database.
