@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::AccountId;
-use crate::level::Demand;
+use crate::level::ConsistencyOptions;
 use crate::poll::Poll;
 use crate::request::Request;
 use crate::service::Place;
@@ -16,7 +16,7 @@ pub struct Call {
     /// What is asked.
     pub request: Request,
     /// At which level, under which name, in which session.
-    pub demand: Demand,
+    pub consistency: ConsistencyOptions,
     /// Where the other collection is that it names, if it names one
     /// ([`Service::towards`](crate::service::Service::towards)), and chains are several.
     pub towards: Option<Place>,
@@ -27,18 +27,22 @@ pub struct Call {
 
 impl Call {
     /// A request for an account.
-    pub fn new(account: &AccountId, request: impl Into<Request>, demand: Demand) -> Self {
+    pub fn new(
+        account: &AccountId,
+        request: impl Into<Request>,
+        consistency: ConsistencyOptions,
+    ) -> Self {
         Call {
             account: account.clone(),
             request: request.into(),
-            demand,
+            consistency,
             towards: None,
             poll: None,
         }
     }
 
     /// The account that asks, as names have it ([`AccountId::number`]): of a queue it may be
-    /// another than its owner's, or nobody's.
+    /// another than its owner's, or none.
     pub fn sender(&self) -> u64 {
         let Request::Sqs(request) = &self.request else {
             return self.account.number();
@@ -49,7 +53,11 @@ impl Call {
 
     /// What a node asks for itself.
     pub fn of_node(request: impl Into<Request>) -> Self {
-        Call::new(&AccountId(String::new()), request, Demand::default())
+        Call::new(
+            &AccountId(String::new()),
+            request,
+            ConsistencyOptions::default(),
+        )
     }
 
     /// Notes that it was decided to wait.

@@ -1,15 +1,16 @@
-//! Counters: the second service, for tests alone (docs/decisions/0012-counter.md).
+//! Counters: the second service, for tests alone (docs/internals/decisions/0012-counter.md).
 //!
 //! A counter is a number with a name. It is as small as a service can be that has collections of
-//! its own, conditions, reads, waits, and steps across chains, so that tests of what carries
-//! services need no other.
+//! its own, conditions, reads, waits, and steps across chains. So tests of what carries services
+//! need no other.
 //!
 //! ```text
 //! 'm'  := value:varint       of the counter's collection: as long as it is there
 //! ```
 //!
 //! Invariants:
-//! - U1 the sum of all counters and of what is under way between them changes by `Add` alone.
+//! - COUNTER-1 the sum of all counters and of what is under way between them changes by `Add`
+//!   alone.
 
 mod seam;
 mod wire;

@@ -29,8 +29,8 @@
 //! ```
 //!
 //! Invariants:
-//! - K1 `text` keeps byte order and no text is a prefix of another.
-//! - K2 'x' holds exactly the pairs of the registers in 'i'; 'a' and 'm' count them.
+//! - KEY-1 `text` keeps byte order and no text is a prefix of another.
+//! - KEY-2 'x' holds exactly the pairs of the registers in 'i'; 'a' and 'm' count them.
 
 use bytes::Bytes;
 
@@ -146,7 +146,7 @@ pub enum Table {
 
 impl Table {
     /// Whether rows of the table with this byte are as many and as large as users make them, and
-    /// seldom read twice: items, objects and their blocks.
+    /// seldom read twice. These are items, objects and their blocks.
     pub const fn is_of_users(table: u8) -> bool {
         const ITEMS: u8 = Table::Items as u8;
         const CURRENT: u8 = Table::Current as u8;

@@ -1,7 +1,7 @@
 //! What a request asks of consistency and what a reply tells of it, with the text of both.
 //!
 //! Gateway and client share this grammar, so that what one writes the other reads. Text after text
-//! shows are as `docs/protocol` names them:
+//! shows are as `docs/internals/protocol` names them:
 //!
 //! ```text
 //! consistency := level *( ";" parameter )
@@ -34,14 +34,14 @@ use crate::CollectionId;
 use crate::simpledb::Code;
 pub use crate::simpledb::settled_outcome;
 
-/// The headers of requests and replies. As a parameter of the query or form, where only those can
-/// be added, a header is called by the same name in camel case: `Fader-Consistency`.
+/// The headers of requests and replies. As a parameter of the query or form, a header is called by
+/// the same name in camel case: `Fader-Consistency`. It serves where only parameters can be added.
 pub mod header {
-    /// Request: [`Demand`](super::Demand)'s level, bound and outcome.
+    /// Request: [`ConsistencyOptions`](super::ConsistencyOptions)'s level, bound and outcome.
     pub const CONSISTENCY: &str = "x-fader-consistency";
     /// Request that creates a collection: its [`Mode`](crate::Mode).
     pub const COLLECTION_MODE: &str = "x-fader-collection-mode";
-    /// Request that creates a collection: its [`Preference`](super::Preference).
+    /// Request that creates a collection: its [`DefaultConsistency`](super::DefaultConsistency).
     pub const COLLECTION_CONSISTENCY: &str = "x-fader-collection-consistency";
     /// Request and reply: the session's token.
     pub const SESSION: &str = "x-fader-session";
@@ -55,7 +55,7 @@ pub mod header {
     pub const TENTATIVE: &str = "x-fader-tentative";
     /// Reply to a write: its [`Outcomes`](super::Outcomes).
     pub const OUTCOME: &str = "x-fader-outcome";
-    /// Reply: a [`Notice`](super::Notice).
+    /// Reply: a [`SettlementNotice`](super::SettlementNotice).
     pub const SETTLED: &str = "x-fader-settled";
 }
 
@@ -100,7 +100,7 @@ pub enum Bound {
 
 /// What a request asks, apart from its action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
+pub struct ConsistencyOptions {
     /// The level.
     pub level: Level,
     /// How stale a read may be; only with [`Level::Eventual`].
@@ -114,7 +114,7 @@ pub struct Demand {
     /// Whether the reply to a write waits for its settlement and tells the outcome.
     pub outcome: bool,
     /// What the caller's access key prefers, where the request names no level.
-    pub preference: Option<Preference>,
+    pub preference: Option<DefaultConsistency>,
     /// Which collection the domain of the request is, where the catalog was asked before: on its
     /// chain another of that name is none.
     pub collection: Option<CollectionId>,
@@ -123,7 +123,7 @@ pub struct Demand {
 /// Level and bound of the requests that name none: of an access key's or a collection's. It is
 /// passed over where a request or its collection does not permit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preference {
+pub struct DefaultConsistency {
     /// The level; never [`Level::Default`].
     pub level: Level,
     /// How stale a read may be; only with [`Level::Eventual`].
@@ -132,7 +132,7 @@ pub struct Preference {
 
 /// What a reply tells, apart from the action's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Receipt {
+pub struct ReplyMetadata {
     /// Of a write its stamp, of a read the greatest that it shows.
     pub stamp: Option<Stamp>,
     /// The version that was written, or of the committed part of what is shown.
@@ -144,7 +144,7 @@ pub struct Receipt {
     /// The session's next token.
     pub session: Option<Bytes>,
     /// What became of this session's earlier writes that were not applied; told once.
-    pub settled: Vec<Notice>,
+    pub settled: Vec<SettlementNotice>,
 }
 
 /// How an eventual operation ended.
@@ -205,7 +205,7 @@ impl Outcomes {
 
 /// What became of a write whose session would otherwise look for it in vain (SDB section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct SettlementNotice {
     /// The write's name.
     pub name: RequestId,
     /// How it ended.

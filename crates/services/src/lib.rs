@@ -1,6 +1,6 @@
 //! What the services mean, as pure functions on a view of one member's data.
 //!
-//! Two kinds of entry: `decide(view, context, command)` for whatever may change state gives an
+//! Two kinds of entry: `decide(view, context, command)`, for all that may change state, gives an
 //! outcome and *changes*; `answer(view, context, query)` gives an outcome only. A decision names no
 //! stamps and reads no clock: time is in the [`simpledb::Context`], stamps are the chain's.
 //!
@@ -11,6 +11,7 @@ mod call;
 pub mod catalog;
 #[cfg(feature = "counter")]
 pub mod counter;
+mod error_code;
 pub mod exports;
 pub mod figures;
 pub mod forward;
@@ -31,6 +32,7 @@ mod view;
 pub mod waiters;
 
 pub use call::Call;
+pub use error_code::{ErrorCode, ErrorKind, ErrorRow};
 pub use fader_chain::{Mode, UnknownMode};
 pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
@@ -40,7 +42,7 @@ pub use map_view::MapView;
 pub use poll::Poll;
 pub use reason::Reason;
 pub use simpledb::Tentative;
-pub use view::{Direction, Pace, Scan, Unhurried, View, ViewError};
+pub use view::{Direction, PageBudget, Scan, UnlimitedBudget, View, ViewError};
 
 use fader_chain::Change;
 

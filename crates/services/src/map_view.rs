@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{Change, DecodeError, Under, apply};
+use fader_chain::{ApplyContext, Change, DecodeError, apply};
 
 use crate::{Direction, Scan, View, ViewError};
 
@@ -18,7 +18,7 @@ impl MapView {
     ///
     /// # Errors
     /// [`DecodeError`] when a register that is changed cannot be read.
-    pub fn apply(&mut self, changes: &[Change], under: &Under) -> Result<(), DecodeError> {
+    pub fn apply(&mut self, changes: &[Change], under: &ApplyContext) -> Result<(), DecodeError> {
         let mut mutations = Vec::new();
         for change in changes {
             let current = self.pairs.get(change.key()).cloned();

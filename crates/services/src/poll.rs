@@ -1,5 +1,5 @@
-//! What those who carry a request that may wait tell each other of it: its decider that it waits,
-//! its asker that its client has gone.
+//! What the carriers of a request that may wait tell each other of it. Its decider tells that it
+//! waits, its asker that its client has gone.
 //!
 //! ```text
 //! client gone ──▶ give_up ──▶ [given_up: told to the decider's process] ──▶ give_up there
@@ -7,7 +7,7 @@
 //! decided to wait ──▶ note_waits ─────────────────────────────────────────────┴──▶ over
 //! ```
 //!
-//! A poll whose client has gone ends once it waits, and not before: a decision that serves it is
+//! A poll whose client has gone ends once it waits, and not before. A decision that serves it is
 //! still told, to a client that may only have ended its half of the connection.
 
 use std::future::poll_fn;

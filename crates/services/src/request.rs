@@ -3,6 +3,7 @@
 //! These enums are closed, with a variant for each service. Their carriers ask them, and
 //! look into none; what a service means is said by its [`Service`].
 
+mod limits;
 mod name;
 mod outcome;
 mod rows;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use fader_chain::{Register, Version};
 
+pub use limits::Limits;
 pub use name::ServiceName;
 pub use outcome::keep;
 pub use rows::{FIGURES, figures, settle, stir, upkeep};
@@ -21,7 +23,7 @@ use crate::catalog::{self, Catalog};
 #[cfg(feature = "counter")]
 use crate::counter::{self, Counter};
 use crate::exports::{self, Exports};
-use crate::level::{Bound, Demand, Level, Preference};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::s3::{self, S3};
 use crate::service::{Acceptance, Class, Context, Service, Sight, Target, Wait};
 use crate::simpledb::{self, SimpleDb};
@@ -55,7 +57,7 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// Of SimpleDB.
-    SimpleDb(simpledb::Answered),
+    SimpleDb(simpledb::CostedReply),
     /// Of SQS.
     Sqs(sqs::Reply),
     /// Of S3.
@@ -145,7 +147,7 @@ macro_rules! carried {
 carried!(
     SimpleDb,
     simpledb::Request,
-    simpledb::Answered,
+    simpledb::CostedReply,
     simpledb::Error
 );
 carried!(Sqs, sqs::Request, sqs::Reply, sqs::Error);
@@ -164,6 +166,9 @@ pub type Outcome = Result<Reply, Refusal>;
 ///
 /// # Panics
 /// When it came of another service's request: a node answers as the request's own service.
+///
+/// # Errors
+/// The refusal of the service, in its own type.
 pub fn own<S: Service>(outcome: Outcome) -> Result<S::Reply, S::Refusal>
 where
     S::Reply: TryFrom<Reply>,
@@ -178,33 +183,6 @@ where
             Ok(refusal) => Err(refusal),
             Err(_) => panic!("a request is refused by its own service"),
         },
-    }
-}
-
-/// The limits of all services.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// SimpleDB's.
-    pub simpledb: simpledb::Limits,
-    /// SQS's.
-    pub sqs: sqs::Limits,
-    /// S3's.
-    pub s3: s3::Limits,
-    /// Those of blocks of objects.
-    pub blocks: blocks::Limits,
-    /// Those of exports of domains.
-    pub exports: exports::Limits,
-}
-
-impl Limits {
-    /// The most bytes of a body that lie in a row instead of blocks.
-    pub fn inline_bytes(&self) -> usize {
-        usize::try_from(self.s3.inline_bytes).unwrap_or(usize::MAX)
-    }
-
-    /// The most bytes of a block.
-    pub fn block_bytes(&self) -> usize {
-        self.s3.block_bytes as usize
     }
 }
 
@@ -349,19 +327,21 @@ impl Request {
     pub fn permits(
         &self,
         mode: Option<Mode>,
-        of_collection: Option<Preference>,
-        demand: &Demand,
+        of_collection: Option<DefaultConsistency>,
+        consistency: &ConsistencyOptions,
     ) -> Result<(Level, Option<Bound>), Refusal> {
         Ok(match self {
-            Request::SimpleDb(it) => SimpleDb::permits(mode, of_collection, demand, it)?,
-            Request::Sqs(it) => Sqs::permits(mode, of_collection, demand, it)?,
-            Request::S3(it) => S3::permits(mode, of_collection, demand, it)?,
-            Request::Block(it) => Blocks::permits(mode, of_collection, demand, it)?,
-            Request::Export(it) => Exports::permits(mode, of_collection, demand, it)?,
-            Request::Catalog(it) => Catalog::permits(mode, of_collection, demand, it)?,
-            Request::Step(it) => Steps::permits(mode, of_collection, demand, it)?,
+            Request::SimpleDb(it) => {
+                SimpleDb::effective_level(mode, of_collection, consistency, it)?
+            }
+            Request::Sqs(it) => Sqs::effective_level(mode, of_collection, consistency, it)?,
+            Request::S3(it) => S3::effective_level(mode, of_collection, consistency, it)?,
+            Request::Block(it) => Blocks::effective_level(mode, of_collection, consistency, it)?,
+            Request::Export(it) => Exports::effective_level(mode, of_collection, consistency, it)?,
+            Request::Catalog(it) => Catalog::effective_level(mode, of_collection, consistency, it)?,
+            Request::Step(it) => Steps::effective_level(mode, of_collection, consistency, it)?,
             #[cfg(feature = "counter")]
-            Request::Counter(it) => Counter::permits(mode, of_collection, demand, it)?,
+            Request::Counter(it) => Counter::effective_level(mode, of_collection, consistency, it)?,
         })
     }
 
@@ -404,8 +384,8 @@ impl Request {
         }
     }
 
-    /// Decides what it does to the names of collections, where these are on `chains` other chains;
-    /// nothing of a request that does nothing to names there.
+    /// Decides what it does to the names of collections, where these are on `chains` other chains.
+    /// It decides nothing of a request that does nothing to names there.
     pub fn decide_names(
         &self,
         view: &dyn View,

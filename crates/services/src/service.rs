@@ -1,13 +1,14 @@
 //! What a service is to those who carry its requests: the seam between `services` and `node`.
 //!
-//! A node asks of a request what it does ([`Class`]), which collection it is about ([`Target`]),
-//! which of its rows it looks at ([`Sight`]), and at which level it may run. Then it has it decided
-//! or answered. It never looks inside: `request` has the closed enums that it carries.
+//! A node asks four things of a request. What it does ([`Class`]), which collection it is about
+//! ([`Target`]), which of its rows it looks at ([`Sight`]), and at which level it may run. Then it
+//! has it decided or answered. It never looks inside: `request` has the closed enums that it
+//! carries.
 //!
 //! Invariants:
-//! - V1 everything here is a function of its arguments: no clock, no randomness, no state.
-//! - V2 `class`, `target` and `sight` depend on the request alone, so that every node of a cluster
-//!   routes it the same way.
+//! - SEAM-1 everything here is a function of its arguments: no clock, no randomness, no state.
+//! - SEAM-2 `class`, `target` and `sight` depend on the request alone, so that every node of a
+//!   cluster routes it the same way.
 
 use std::time::Duration;
 
@@ -19,10 +20,10 @@ use fader_chain::{
 
 use crate::catalog::AccountId;
 use crate::kind::Kind;
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::request::{Refusal, Reply};
 use crate::steps::{Step, Taken};
-use crate::{CollectionId, Decision, Mode, Pace, Reason, Unhurried, View, ViewError};
+use crate::{CollectionId, Decision, Mode, PageBudget, Reason, UnlimitedBudget, View, ViewError};
 
 /// How far ahead the deadline of a [`Wait`] may be: AWS's longest poll is 20 s.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -108,7 +109,7 @@ pub struct Context<'a, L> {
     /// The limits in force.
     pub limits: &'a L,
     /// When to end a page.
-    pub pace: &'a dyn Pace,
+    pub pace: &'a dyn PageBudget,
     /// The chain that decides.
     pub chain: ChainId,
     /// Where the collection is that the request names beside its target
@@ -145,7 +146,7 @@ impl<'a, L> Context<'a, L> {
             unsettled_items: 0,
             now_ms: 0,
             limits,
-            pace: &Unhurried,
+            pace: &UnlimitedBudget,
             chain: ChainId::SYSTEM,
             towards: None,
             guards: &ALL_GUARDS,
@@ -169,14 +170,14 @@ impl<'a, L> Context<'a, L> {
     }
 }
 
-/// A decision that cannot be made yet: it is made again when an entry touched the collection, and
+/// A decision that cannot be made yet. It is made again when an entry touched the collection, and
 /// at the latest at the deadline, when it may not wait any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The deadline, in milliseconds since 1970; at most [`WAIT_MAX`] from now.
     pub until_ms: u64,
-    /// What it waits for, as a number of the service's own: waiters of one collection with the same
-    /// number are served in order, and where the first waits again so would the others.
+    /// What it waits for, as a number of the service's own. Waiters of one collection with the same
+    /// number are served in order; where the first waits again so would the others.
     pub alike: u64,
     /// When the first of those who wait for the same is decided again though nothing changed, in
     /// milliseconds since 1970: something is due then.
@@ -316,10 +317,10 @@ pub trait Service {
     ///
     /// # Errors
     /// The refusal when level, mode and request do not go together.
-    fn permits(
+    fn effective_level(
         mode: Option<Mode>,
-        of_collection: Option<Preference>,
-        demand: &Demand,
+        of_collection: Option<DefaultConsistency>,
+        consistency: &ConsistencyOptions,
         request: &Self::Request,
     ) -> Result<(Level, Option<Bound>), Self::Refusal>;
 
@@ -334,8 +335,8 @@ pub trait Service {
     ) -> Result<Decision<Outcome<Self>>, Wait>;
 
     /// Decides what it does to the names of collections, on the system chain of a cluster that has
-    /// its collections on `chains` others: the first step of a creation or a deletion
-    /// (`catalog/placed.rs`). Nothing of a request that does nothing to names there.
+    /// its collections on `chains` others. That is the first step of a creation or a deletion
+    /// (`catalog/placement.rs`). Nothing of a request that does nothing to names there.
     fn decide_names(
         _view: &dyn View,
         _context: &Context<'_, Self::Limits>,
@@ -408,8 +409,9 @@ pub trait Service {
         None
     }
 
-    /// The read whose answer is told in place of the reply to a decision, once that is committed:
-    /// where a decision names rows instead of reading them (docs/decisions/0014-queues.md).
+    /// The read whose answer is told in place of the reply to a decision, once that is committed.
+    /// It serves where a decision names rows instead of reading them
+    /// (docs/internals/decisions/0014-queues.md).
     fn rest(_reply: &Self::Reply) -> Option<Self::Request> {
         None
     }

@@ -1,9 +1,9 @@
 //! Steps across chains: what one entry of one chain begins and another chain is to finish.
 //!
 //! The decision that begins a step puts a record of it into its own entry, at the *origin*. Any
-//! node that finds the record has the step *taken* on the chain that it is for, and the record
-//! *settled* with what came of it. A step that was taken leaves a mark, so that it is taken once
-//! however often it is asked for, and however late.
+//! node that finds the record has the step *taken* on the chain that it is for. Then it has the
+//! record *settled* with what came of it. A step that was taken leaves a mark, so that it is taken
+//! once however often it is asked for, and however late.
 //!
 //! ```text
 //! origin       's'                            the number of the next step (varint)
@@ -15,20 +15,20 @@
 //! ```
 //!
 //! A step tells the floor of its origin: the least number that was not settled when it began. A
-//! request for a step below it needs an answer and no more, so the destination keeps its own floor
+//! request for a step below it needs an answer and no more. So the destination keeps its own floor
 //! instead of the marks below it.
 //!
-//! Collections of other chains come and go by steps too (`catalog/placed.rs`): their number is that
-//! of the collection, their record and their mark are the catalog's, as version 3 of a cluster has
-//! them.
+//! Collections of other chains come and go by steps too (`catalog/placement.rs`). Their number is
+//! that of the collection; their record and their mark are the catalog's, as version 3 of a cluster
+//! has them.
 //!
 //! Invariants:
-//! - X5 a step's record is in the entry of the decision that began it.
-//! - X6 a record is settled only when its step was taken.
-//! - X7 a step that was taken is not taken again.
-//! - X8 every step below the floor that a step tells was settled when it began.
+//! - (STEP-5) a step's record is in the entry of the decision that began it.
+//! - (STEP-6) a record is settled only when its step was taken.
+//! - (STEP-7) a step that was taken is not taken again.
+//! - (STEP-8) every step below the floor that a step tells was settled when it began.
 //!
-//! Deliberately absent: who finishes a step and when; that is the node's (X3, X4 there).
+//! Deliberately absent: who finishes a step and when; that is the node's (ROUTE-3, ROUTE-4 there).
 
 mod finish;
 mod seam;
@@ -206,7 +206,7 @@ pub fn unsettled(view: &dyn View, count: usize) -> Result<Vec<Step>, ViewError> 
 }
 
 /// The step that brings a collection on another chain where it is to be; none if it is there.
-pub fn of_collection(name: NameBuf, placed: &catalog::Placed) -> Option<Step> {
+pub fn of_collection(name: NameBuf, placed: &catalog::DomainPlacement) -> Option<Step> {
     let collection = placed.entry.collection;
     let action = match placed.state {
         State::Live => return None,
@@ -221,7 +221,7 @@ pub fn of_collection(name: NameBuf, placed: &catalog::Placed) -> Option<Step> {
     })
 }
 
-/// Takes a step that `origin` began (X7).
+/// Takes a step that `origin` began (STEP-7).
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.

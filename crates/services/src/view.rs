@@ -3,16 +3,16 @@
 pub use fader_chain::{Direction, Scan, View, ViewError};
 
 /// Says when an answer has taken long enough and should end its page (SimpleDB: 5 seconds).
-pub trait Pace {
+pub trait PageBudget {
     /// Whether the page should end now. Asked once per candidate read, so it must be cheap.
     fn is_over(&self) -> bool;
 }
 
 /// A pace that never ends a page: for tests and for decisions.
 #[derive(Debug)]
-pub struct Unhurried;
+pub struct UnlimitedBudget;
 
-impl Pace for Unhurried {
+impl PageBudget for UnlimitedBudget {
     fn is_over(&self) -> bool {
         false
     }

@@ -11,14 +11,14 @@
 //! and one more.
 //!
 //! Invariants:
-//! - Q1 waiters that are alike are decided again in the order in which they came.
-//! - Q2 a waiter that is not served keeps its place.
-//! - Q3 a waiter that left is nowhere: neither in its queue, nor among deadlines, nor in what is
-//!   counted.
-//! - Q4 a waiter is given out at most once until its fate is told.
-//! - Q5 when something is due that those who are alike wait for, the first of them is decided
-//!   again, as where an entry touched the collection.
-//! - Q6 a change that can serve none of them has none of them decided again.
+//! - WAITER-1 waiters that are alike are decided again in the order in which they came.
+//! - WAITER-2 a waiter that is not served keeps its place.
+//! - WAITER-3 a waiter that left is nowhere: neither in its queue, nor among deadlines, nor in what
+//!   is counted.
+//! - WAITER-4 a waiter is given out at most once until its fate is told.
+//! - WAITER-5 waiters that are alike wait for the same. When something is due that they wait for,
+//!   the first of them is decided again, as where an entry touched the collection.
+//! - WAITER-6 a change that can serve none of them has none of them decided again.
 //!
 //! Deliberately absent: clocks and threads, and what rows mean. A member says when entries touched
 //! a collection, how ([`Stir`]), and what time it is. While nothing changes and no deadline passes,
@@ -26,7 +26,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fader_chain::Token;
+use fader_chain::CorrelationId;
 
 use crate::service::{WAIT_MAX, Wait};
 use crate::{CollectionId, Reason};
@@ -70,13 +70,13 @@ type Queue = (CollectionId, u64);
 #[derive(Clone, Debug)]
 pub struct Waiters {
     bounds: Bounds,
-    waiters: BTreeMap<Token, Waiter>,
-    queues: BTreeMap<Queue, BTreeMap<Place, Token>>,
-    deadlines: BTreeSet<(u64, Place, Token)>,
+    waiters: BTreeMap<CorrelationId, Waiter>,
+    queues: BTreeMap<Queue, BTreeMap<Place, CorrelationId>>,
+    deadlines: BTreeSet<(u64, Place, CorrelationId)>,
     /// The firsts of their queues that are to be decided again, the earliest first.
     ready: BTreeSet<(Place, Queue)>,
     /// Those whose deadline has passed.
-    due: BTreeMap<Place, Token>,
+    due: BTreeMap<Place, CorrelationId>,
     /// When something is due for those who are alike, and the same by time.
     alarms: BTreeMap<Queue, u64>,
     alarm_times: BTreeSet<(u64, Queue)>,
@@ -124,7 +124,7 @@ impl Waiters {
     /// [`Reason::TooManyWaiting`], or [`Reason::WaitTooLong`] beyond [`WAIT_MAX`].
     pub fn wait(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         collection: CollectionId,
         wait: Wait,
         (now_ms, size): (u64, usize),
@@ -156,8 +156,8 @@ impl Waiters {
         Ok(())
     }
 
-    /// Sets when the first of those who are alike is decided again though nothing changes, as the
-    /// last decision of one of them says it (Q5).
+    /// Sets when the first of alike waiters is decided again though nothing changes. The last
+    /// decision of one of them says it (WAITER-5).
     pub fn alarm(&mut self, collection: CollectionId, wait: Wait) {
         let queue = (collection, wait.alike);
         if let Some(at_ms) = self.alarms.remove(&queue) {
@@ -231,7 +231,7 @@ impl Waiters {
 
     /// The next that is to be decided again, if there is one. What becomes of it is told by
     /// [`Waiters::again`] or [`Waiters::leave`].
-    pub fn pop(&mut self) -> Option<Token> {
+    pub fn pop(&mut self) -> Option<CorrelationId> {
         while let Some((place, queue)) = self.ready.pop_first() {
             let token = self.queues.get(&queue).and_then(|them| them.get(&place));
             if let Some(token) = token.copied()
@@ -248,7 +248,7 @@ impl Waiters {
         None
     }
 
-    fn give_out(&mut self, token: Token, is_woken: bool) -> bool {
+    fn give_out(&mut self, token: CorrelationId, is_woken: bool) -> bool {
         match self.waiters.get_mut(&token) {
             Some(waiter) if !waiter.is_out => {
                 (waiter.is_out, waiter.is_woken) = (true, is_woken);
@@ -263,7 +263,7 @@ impl Waiters {
     ///
     /// # Errors
     /// [`Reason::WaitTooLong`] past its deadline.
-    pub fn again(&mut self, token: Token, now_ms: u64) -> Result<(), Reason> {
+    pub fn again(&mut self, token: CorrelationId, now_ms: u64) -> Result<(), Reason> {
         let Some(waiter) = self.waiters.get_mut(&token) else {
             return Ok(());
         };
@@ -277,7 +277,7 @@ impl Waiters {
 
     /// One is served, refused, or its client has gone. If it was to be served by what changed, the
     /// next one that is alike is.
-    pub fn leave(&mut self, token: Token) {
+    pub fn leave(&mut self, token: CorrelationId) {
         let Some(waiter) = self.waiters.remove(&token) else {
             return;
         };
@@ -311,7 +311,7 @@ impl Waiters {
     }
 
     /// Ends all waiting, as where the member is no head any more: who waited, in order.
-    pub fn end(&mut self) -> Vec<Token> {
+    pub fn end(&mut self) -> Vec<CorrelationId> {
         let waiters = std::mem::take(&mut self.waiters);
         let mut all: Vec<_> = waiters
             .iter()

@@ -5,7 +5,7 @@ use fader_chain::{DecodeError, Reader, ViewError};
 
 use crate::blocks::{self, Command, ROWS_MAX};
 use crate::forward::wire::Wire;
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::sqs::wire_choice;
 use crate::{Decision, Mode, Reason, View};
@@ -63,10 +63,10 @@ impl Service for Blocks {
         command.count() * size_of::<blocks::NewRow>()
     }
 
-    fn permits(
+    fn effective_level(
         _mode: Option<Mode>,
-        _of_collection: Option<Preference>,
-        _demand: &Demand,
+        _of_collection: Option<DefaultConsistency>,
+        _demand: &ConsistencyOptions,
         _command: &Command,
     ) -> Result<(Level, Option<Bound>), Refusal> {
         Ok((Level::Strong, None))

@@ -2,7 +2,7 @@
 
 mod explore;
 
-use fader_chain::{ChainId, Change, EntryId, Under};
+use fader_chain::{ApplyContext, ChainId, Change, EntryId};
 
 use super::*;
 use crate::request::Request;
@@ -23,7 +23,7 @@ impl Chain {
         let limits = Limits { lease_ms: LEASE };
         let changes = decide(&self.rows, (&limits, now_ms), command).unwrap();
         self.index += 1;
-        let under = Under::strong(EntryId::new(1, self.index));
+        let under = ApplyContext::strong(EntryId::new(1, self.index));
         self.rows.apply(&changes, &under).unwrap();
         changes
     }
@@ -119,7 +119,7 @@ fn a_removal_takes_the_lease_along_and_may_be_repeated() {
 }
 
 #[test]
-fn what_fences_come_to_is_asked_of_the_chain_of_the_blocks() {
+fn the_outcome_of_fences_is_asked_of_the_blocks_chain() {
     let mut chain = Chain::default();
     chain.run(NOW, &put(4, &[5, 6, 7]));
     let rows = leased(&chain.rows, &[5, 6, 7]).unwrap();

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::{AccessKey, AccountId, KeyStatus, Refusal, Rights};
-use crate::level::Preference;
+use crate::level::DefaultConsistency;
 use crate::{Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
 
 const VERSION: u8 = 2;
@@ -76,7 +76,7 @@ pub(super) fn set_status(
 pub(super) fn set_preference(
     view: &dyn View,
     id: &str,
-    preference: Option<Preference>,
+    preference: Option<DefaultConsistency>,
 ) -> Result<Vec<Change>, Refusal> {
     let old = key(view, id)?.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
     if old.preference == preference {
@@ -193,7 +193,7 @@ pub(crate) fn rights_byte(rights: Rights) -> u8 {
 }
 
 /// A preference as text; none when empty.
-pub(super) fn decode_preference(bytes: Bytes) -> Result<Option<Preference>, DecodeError> {
+pub(super) fn decode_preference(bytes: Bytes) -> Result<Option<DefaultConsistency>, DecodeError> {
     const WHAT: &str = "a preference";
     match text(bytes, WHAT)?.as_str() {
         "" => Ok(None),

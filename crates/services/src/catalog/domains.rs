@@ -11,17 +11,17 @@
 //! on another chain (`placed.rs`).
 //!
 //! Invariants:
-//! - N1 'c' of an account counts its entries in 'd', 'o' those of another kind in 'e'.
-//! - N3 'l' has the names of an account that are the cluster's, each with its entry in 'e'.
-//! - N2 a collection id is given once: 'n' is greater than every id ever given.
+//! - DOMAIN-1 'c' of an account counts its entries in 'd', 'o' those of another kind in 'e'.
+//! - DOMAIN-3 'l' has the names of an account that are the cluster's, each with its entry in 'e'.
+//! - DOMAIN-2 a collection id is given once: 'n' is greater than every id ever given.
 
 use bytes::Bytes;
 use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::access_key::{decode_preference, text};
-use crate::catalog::placed::{VERSION_PLACED, is_shown};
-use crate::catalog::{AccountId, DomainEntry, Name, NameBuf, modes, placed};
-use crate::level::Preference;
+use crate::catalog::placement::{VERSION_PLACED, is_shown};
+use crate::catalog::{AccountId, DomainEntry, Name, NameBuf, modes, placement};
+use crate::level::DefaultConsistency;
 use crate::request::founded;
 use crate::simpledb::metadata_key;
 use crate::{
@@ -56,7 +56,7 @@ pub fn collection(view: &dyn View, name: Name<'_>) -> Result<Option<DomainEntry>
     }
 }
 
-/// The account whose collection a name of the cluster stands for, on whichever chain it is.
+/// The account whose collection a name of the cluster stands for, on any chain.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
@@ -67,7 +67,7 @@ pub fn owner(view: &dyn View, name: Name<'_>) -> Result<Option<AccountId>, ViewE
     Ok(match view.get(&name_key(name))? {
         None => None,
         Some(value) if value.first() == Some(&VERSION_PLACED) => {
-            placed::decode(name.kind, value)?.1
+            placement::decode(name.kind, value)?.1
         }
         Some(value) => decode_entry(name.kind, value)?.1,
     })
@@ -188,8 +188,8 @@ pub(crate) fn names(
     Ok(names)
 }
 
-/// All collections of a kind that are on this chain, by owner and name; not of a kind whose names
-/// are the cluster's, and not of domains.
+/// All collections of a kind that are on this chain, by owner and name. Kinds whose names are the
+/// cluster's, and domains, are not included.
 pub(crate) fn collections(
     view: &dyn View,
     kind: Kind,
@@ -254,7 +254,7 @@ pub(crate) fn count(
 pub(crate) fn create(
     view: &dyn View,
     name: Name<'_>,
-    (mode, preference): (Mode, Option<Preference>),
+    (mode, preference): (Mode, Option<DefaultConsistency>),
 ) -> Result<(CollectionId, Vec<Change>), ViewError> {
     let (collection, next) = next_collection(view)?;
     let entry = DomainEntry {
@@ -265,7 +265,7 @@ pub(crate) fn create(
     let mut changes = vec![next, put_entry(name, &entry)];
     changes.extend(one_more(view, name)?);
     if mode != Mode::Strong {
-        changes.push(Change::turn(collection.0, mode, false));
+        changes.push(Change::set_mode(collection.0, mode, false));
     }
     changes.push(founded(name.kind, collection));
     Ok((collection, changes))

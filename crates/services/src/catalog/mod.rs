@@ -1,15 +1,15 @@
 //! The system collection: accounts, their access keys, and the names of their collections.
 //!
 //! All that needs randomness, sealing or a clock (key ids, sealed secrets, times) arrives in the
-//! command, so that a decision is the same wherever it is made.
+//! command. So a decision is the same at every place where it is made.
 
 mod access_key;
 mod domains;
 mod modes;
 mod name;
-mod placed;
+mod placement;
+mod purge;
 mod seam;
-mod sweep;
 
 pub(crate) use access_key::rights_byte;
 pub use access_key::{key, keys};
@@ -20,25 +20,25 @@ pub(crate) use domains::{
 pub use domains::{collection, domain, domain_key, name_key, owner};
 #[cfg(test)]
 pub(crate) use modes::set as set_mode;
-pub use modes::{Closing, close_collection, closing};
+pub use modes::{DrainingDomain, close_collection, draining};
 pub(crate) use name::read_kind;
 pub use name::{Name, NameBuf};
-pub use placed::{Placed, State, Unfinished, placed, unfinished};
-pub(crate) use placed::{condemn, enter, found, raze, settle};
+pub use placement::{DomainPlacement, PendingSaga, State, placed, unfinished};
+pub(crate) use placement::{condemn, enter, found, raze, settle};
+pub use purge::purge;
 pub use seam::{Catalog, Done};
-pub use sweep::sweep;
 
 use bytes::Bytes;
 
-use crate::level::Preference;
-use crate::{CollectionId, Decision, Kind, Mode, View};
+use crate::level::DefaultConsistency;
+use crate::{CollectionId, Decision, ErrorCode, Kind, Mode, Reason, View, ViewError};
 
 /// Who owns domains. Twelve decimal digits, as AWS's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(pub String);
 
 impl AccountId {
-    /// The account in names of requests, above 0: no two accounts have the same, and none has that
+    /// The account in names of requests, above 0. No two accounts have the same, and none has that
     /// of what a node asks for itself, 0.
     pub fn number(&self) -> u64 {
         self.0
@@ -70,7 +70,7 @@ pub enum Rights {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyNature {
     /// The level of its requests that name none.
-    pub preference: Option<Preference>,
+    pub preference: Option<DefaultConsistency>,
     /// What it may do.
     pub rights: Rights,
 }
@@ -91,7 +91,7 @@ pub struct AccessKey {
     /// What its creator wrote beside it; at most 256 bytes.
     pub note: String,
     /// The level of its requests that name none.
-    pub preference: Option<Preference>,
+    pub preference: Option<DefaultConsistency>,
     /// What it may do.
     pub rights: Rights,
 }
@@ -113,7 +113,7 @@ pub enum Command {
         /// The key's id.
         id: String,
         /// The new preference.
-        preference: Option<Preference>,
+        preference: Option<DefaultConsistency>,
     },
     /// In one step: creates `replacement` for the account of `id`, and disables `id`.
     RotateKey {
@@ -128,8 +128,8 @@ pub enum Command {
         name: NameBuf,
         /// The mode.
         mode: Mode,
-        /// Of a collection that is to be strong: whether members that are away are left behind,
-        /// with the eventual writes of it that only they have.
+        /// Of a collection that is to be strong: whether absent members are left behind. The
+        /// eventual writes of it that only they have are left behind with them.
         abandon: bool,
     },
     /// Changes nothing. Its answer says that the chain serves, and that all that was acknowledged
@@ -138,6 +138,19 @@ pub enum Command {
 }
 
 impl Command {
+    /// The ids of the access keys that it changes.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let (one, other) = match self {
+            Command::CreateKey(key) => (Some(&key.id), None),
+            Command::SetKeyStatus { id, .. } | Command::SetKeyPreference { id, .. } => {
+                (Some(id), None)
+            }
+            Command::RotateKey { id, replacement } => (Some(id), Some(&replacement.id)),
+            Command::SetMode { .. } | Command::Confirm => (None, None),
+        };
+        one.into_iter().chain(other).map(String::as_str)
+    }
+
     /// The kind of collections that it is about; of keys that of the oldest.
     pub fn kind(&self) -> Kind {
         match self {
@@ -162,9 +175,39 @@ pub enum Refusal {
     /// The id, account or note has a shape we do not take.
     #[error("{0}")]
     Invalid(String),
+    /// No member answers now, and why. The same may be asked again.
+    #[error("{words}")]
+    Unavailable {
+        /// Why.
+        reason: Reason,
+        /// The reason's sentence, with what is added to it; of the store its own words.
+        words: String,
+    },
     /// The store failed.
     #[error(transparent)]
-    View(#[from] crate::ViewError),
+    View(#[from] ViewError),
+}
+
+impl Refusal {
+    /// Which failure.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Refusal::NoSuchKey(_) | Refusal::NoSuchDomain(_) => ErrorCode::NotFound,
+            Refusal::KeyExists(_) => ErrorCode::AlreadyExists,
+            Refusal::Invalid(_) => ErrorCode::CallInvalid,
+            Refusal::Unavailable { reason, .. } => ErrorCode::Refused(*reason),
+            Refusal::View(_) => ErrorCode::StoreUnreadable,
+        }
+    }
+
+    /// What was told in words alone: an outage where a reason's sentence stands in them, else a
+    /// failure of the store.
+    pub(crate) fn of_words(words: String) -> Self {
+        match Reason::of(&words) {
+            Reason::Store => Refusal::View(ViewError(words)),
+            reason => Refusal::Unavailable { reason, words },
+        }
+    }
 }
 
 /// Decides a command on the newest state of the system collection.
@@ -200,7 +243,7 @@ pub struct DomainEntry {
     /// Its mode.
     pub mode: Mode,
     /// What it prefers, where neither a request nor its access key names a level.
-    pub preference: Option<Preference>,
+    pub preference: Option<DefaultConsistency>,
 }
 
 impl DomainEntry {

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Reader};
 
 use crate::catalog::{self, Command, Refusal};
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::service::{
     Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Target, Trouble, Wait,
 };
-use crate::{Decision, Mode, Reason, View, ViewError};
+use crate::{Decision, Mode, Reason, View};
 
 /// The catalog.
 #[derive(Debug)]
@@ -50,13 +50,13 @@ impl Service for Catalog {
         }
     }
 
-    fn permits(
+    fn effective_level(
         _mode: Option<Mode>,
-        _of_collection: Option<Preference>,
-        demand: &Demand,
+        _of_collection: Option<DefaultConsistency>,
+        consistency: &ConsistencyOptions,
         _command: &Command,
     ) -> Result<(Level, Option<Bound>), Refusal> {
-        match demand.level {
+        match consistency.level {
             Level::Default | Level::Strong => Ok((Level::Strong, None)),
             Level::Barrier | Level::Eventual { .. } => {
                 let message = "the catalog is changed strongly only";
@@ -91,7 +91,7 @@ impl Service for Catalog {
 
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
-            Trouble::Unavailable { words, .. } => Refusal::View(ViewError(words)),
+            Trouble::Unavailable { reason, words } => Refusal::Unavailable { reason, words },
             Trouble::Unreadable(error) => Refusal::View(error),
             Trouble::NoCollection => Refusal::NoSuchDomain(String::new()),
             Trouble::NameTaken => {
@@ -114,10 +114,12 @@ impl Service for Catalog {
     fn meaning(refusal: &Refusal) -> Meaning {
         match refusal {
             Refusal::NoSuchDomain(_) => Meaning::NoCollection,
-            Refusal::View(error) => match Reason::of(&error.0) {
-                Reason::Store => Meaning::Unreadable,
-                reason => Meaning::Later(reason),
-            },
+            Refusal::View(_)
+            | Refusal::Unavailable {
+                reason: Reason::Store,
+                ..
+            } => Meaning::Unreadable,
+            Refusal::Unavailable { reason, .. } => Meaning::Later(*reason),
             Refusal::NoSuchKey(_) | Refusal::KeyExists(_) | Refusal::Invalid(_) => Meaning::Final,
         }
     }

@@ -1,6 +1,6 @@
 //! Access keys are created, shown, disabled and rotated, each in one step or not at all.
 
-use fader_chain::{Change, EntryId, Under};
+use fader_chain::{ApplyContext, Change, EntryId};
 
 use super::*;
 use crate::forward::wire::Wire as _;
@@ -29,7 +29,7 @@ fn run(view: &mut MapView, command: &Command) -> Result<(), Refusal> {
         outcome.is_ok() || changes.is_empty(),
         "a refusal changes nothing"
     );
-    let under = Under::strong(EntryId::new(1, 1));
+    let under = ApplyContext::strong(EntryId::new(1, 1));
     view.apply(&changes, &under).unwrap();
     outcome
 }
@@ -129,7 +129,7 @@ fn keys_of_version_1_are_read() {
         ),
     };
     let mut view = MapView::default();
-    view.apply(&[change], &Under::strong(EntryId::ZERO))
+    view.apply(&[change], &ApplyContext::strong(EntryId::ZERO))
         .unwrap();
     assert_eq!(key(&view, OLD).unwrap(), Some(access_key(OLD)));
 }
@@ -279,11 +279,27 @@ fn damage_is_reported() {
             key: stored_key.clone(),
             value: damaged,
         };
-        view.apply(&[change], &Under::strong(EntryId::ZERO))
+        view.apply(&[change], &ApplyContext::strong(EntryId::ZERO))
             .unwrap();
         assert!(key(&view, OLD).is_err());
         assert!(keys(&view).is_err());
         let refused = run(&mut view, &set_status(OLD, KeyStatus::Active)).unwrap_err();
         assert!(matches!(refused, Refusal::View(_)));
+        assert_eq!(refused.code(), ErrorCode::StoreUnreadable);
     }
+}
+
+#[test]
+fn an_outage_that_another_node_told_in_words_is_one() {
+    let words = "the node is stopping".to_owned();
+    let outage = Refusal::Unavailable {
+        reason: Reason::Stopping,
+        words: words.clone(),
+    };
+    assert_eq!(Refusal::of_words(words), outage);
+    let damage = "the block at offset 0 is damaged".to_owned();
+    assert_eq!(
+        Refusal::of_words(damage.clone()),
+        Refusal::View(ViewError(damage))
+    );
 }

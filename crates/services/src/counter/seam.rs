@@ -9,7 +9,7 @@ use crate::counter::{
     Decided, MOVED, Refusal, Reply, Request, add, counter, create, delete, move_to, names, wait,
 };
 use crate::forward::wire::Wire;
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::request::Limits;
 use crate::service::{
     Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble, WAIT_MAX, Wait,
@@ -75,13 +75,13 @@ impl Service for Counter {
         }
     }
 
-    fn permits(
+    fn effective_level(
         _mode: Option<Mode>,
-        _of_collection: Option<Preference>,
-        demand: &Demand,
+        _of_collection: Option<DefaultConsistency>,
+        consistency: &ConsistencyOptions,
         _request: &Request,
     ) -> Result<(Level, Option<Bound>), Refusal> {
-        match demand.level {
+        match consistency.level {
             Level::Default | Level::Strong => Ok((Level::Strong, None)),
             _ => Err(Refusal::Invalid("counters are strong".to_owned())),
         }

@@ -1,6 +1,6 @@
 //! Counters on one chain and between two.
 
-use fader_chain::{ALL_GUARDS, ChainId, EntryId, Under};
+use fader_chain::{ALL_GUARDS, ApplyContext, ChainId, EntryId};
 
 use super::*;
 use crate::MapView;
@@ -55,7 +55,7 @@ impl Chain {
 
     fn apply(&mut self, changes: &[Change]) {
         self.index += 1;
-        let under = Under::strong(EntryId::new(1, self.index));
+        let under = ApplyContext::strong(EntryId::new(1, self.index));
         self.view.apply(changes, &under).unwrap();
     }
 
@@ -109,7 +109,7 @@ fn a_counter_comes_counts_up_to_its_limit_and_goes() {
 }
 
 #[test]
-fn who_waits_for_a_value_waits_until_it_is_there_or_the_deadline() {
+fn a_waiter_for_a_value_waits_until_it_is_there_or_the_deadline() {
     let mut chain = Chain::new(0);
     chain.run(&Request::Create("a".to_owned())).unwrap();
     let wait = |until_ms| Request::Wait {
@@ -155,7 +155,7 @@ fn a_move_between_chains_is_a_step_and_comes_back_if_it_is_refused() {
         assert_eq!(
             steps::unsettled(&here.view, 9).unwrap().first(),
             Some(&step),
-            "X5"
+            "STEP-5"
         );
         let taken = steps::take(&there.view, &ALL_GUARDS, here.id, &step).unwrap();
         there.apply(&taken.changes);
@@ -206,7 +206,7 @@ fn names_come_and_go_on_the_system_chain() {
 }
 
 #[test]
-fn outcomes_are_kept_for_those_who_ask_again() {
+fn outcomes_are_kept_for_repeated_requests() {
     let outcomes = [Ok(Reply::Value(7)), Err(Refusal::Value(3))];
     for outcome in outcomes {
         let bytes = Counter::keep(outcome.as_ref()).unwrap();

@@ -13,10 +13,10 @@
 //! ```
 //!
 //! Invariants:
-//! - EX-1 an export is of one collection. That is not deleted before the export has ended.
-//! - EX-2 an attempt ends an export only if no other was claimed since.
-//! - EX-3 the first 6 bytes of an id are the milliseconds at which it was asked for: keys of an
-//!   account are in the order of time.
+//! - EXPORT-1 an export is of one collection. That is not deleted before the export has ended.
+//! - EXPORT-2 an attempt ends an export only if no other was claimed since.
+//! - EXPORT-3 the first 6 bytes of an id are the milliseconds at which it was asked for. So keys of
+//!   an account are in the order of time.
 //!
 //! Deliberately absent: reading domains, objects, and the clock of the lease's holder (gateway).
 
@@ -334,7 +334,7 @@ fn beat(view: &dyn View, now_ms: u64, hold: &Hold) -> Decided {
     Ok((Reply::Done, vec![put(&attempt.account, &kept)]))
 }
 
-/// Ends an export (EX-2). Repeated it changes nothing.
+/// Ends an export (EXPORT-2). Repeated it changes nothing.
 fn end(view: &dyn View, end: &End) -> Decided {
     let attempt = &end.attempt;
     let export = unended(view, attempt, |it| it.attempt == attempt.number)?;

@@ -185,7 +185,7 @@ pub(crate) fn waiting_key(chain: ChainId, collection: CollectionId, id: u128) ->
     keys.raw(&id.to_be_bytes()).build()
 }
 
-/// Whether an export of a domain has not ended (EX-1).
+/// Whether an export of a domain has not ended (EXPORT-1).
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.

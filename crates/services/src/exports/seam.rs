@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fader_chain::DecodeError;
 
 use crate::exports::{self, Code, Command, Error, Limits, Reply};
-use crate::level::{Bound, Demand, Level, Preference};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::{Decision, Mode, View};
 
@@ -41,10 +41,10 @@ impl Service for Exports {
         }
     }
 
-    fn permits(
+    fn effective_level(
         _mode: Option<Mode>,
-        _of_collection: Option<Preference>,
-        _demand: &Demand,
+        _of_collection: Option<DefaultConsistency>,
+        _demand: &ConsistencyOptions,
         _command: &Command,
     ) -> Result<(Level, Option<Bound>), Error> {
         Ok((Level::Strong, None))

@@ -1,6 +1,6 @@
 //! Exports: they begin within limits, one attempt at a time has a turn, and they are told of.
 
-use fader_chain::{EntryId, Under};
+use fader_chain::{ApplyContext, EntryId};
 
 use super::*;
 use crate::MapView;
@@ -39,7 +39,7 @@ impl Chain {
 
     fn apply(&mut self, changes: &[Change]) {
         self.index += 1;
-        let under = Under::strong(EntryId::new(1, self.index));
+        let under = ApplyContext::strong(EntryId::new(1, self.index));
         self.rows.apply(changes, &under).expect("changes apply");
     }
 
@@ -328,7 +328,7 @@ fn exports_are_known_for_ninety_days() {
 }
 
 #[test]
-fn what_is_malformed_is_refused() {
+fn malformed_input_is_refused() {
     let mut chain = Chain::new();
     for bucket in ["", "ab", "-abc", "abc-", "a b", &"a".repeat(256)] {
         let refused = chain.start_at("t", "aaa", bucket);
@@ -355,8 +355,8 @@ fn objects_lie_below_the_prefix() {
 
 #[test]
 fn commands_and_replies_travel_between_nodes() {
-    use crate::forward::{Asked, Told};
-    use crate::level::{Demand, Receipt};
+    use crate::forward::{ForwardedReply, ForwardedRequest};
+    use crate::level::{ConsistencyOptions, ReplyMetadata};
     use crate::{Call, request};
 
     let mut chain = Chain::new();
@@ -380,9 +380,13 @@ fn commands_and_replies_travel_between_nodes() {
         Command::End(end(Finding::Whole((7, "k".to_owned())))),
     ];
     for command in commands {
-        let call = Call::new(&chain.account, command.clone(), Demand::default());
-        let bytes = Asked::Request(call).encode();
-        let Ok(Asked::Request(read)) = Asked::decode(bytes) else {
+        let call = Call::new(
+            &chain.account,
+            command.clone(),
+            ConsistencyOptions::default(),
+        );
+        let bytes = ForwardedRequest::Request(call).encode();
+        let Ok(ForwardedRequest::Request(read)) = ForwardedRequest::decode(bytes) else {
             panic!("it is read");
         };
         match read.request {
@@ -393,11 +397,11 @@ fn commands_and_replies_travel_between_nodes() {
     let due = Reply::Due(Some((chain.account.clone(), Box::new(export.clone()))));
     let page = Reply::Page((vec![export.clone()], None));
     for reply in [due, page, Reply::Export(Box::new(export)), Reply::Done] {
-        let told = Told::Request(Ok(reply.into()), Receipt::default());
+        let told = ForwardedReply::Request(Ok(reply.into()), ReplyMetadata::default());
         let bytes = told.encode(fader_chain::Version::FOURTH);
-        assert_eq!(Told::decode(bytes), Ok(told));
+        assert_eq!(ForwardedReply::decode(bytes), Ok(told));
     }
-    let refused = Told::Request(Err(Error::not_yours().into()), Receipt::default());
+    let refused = ForwardedReply::Request(Err(Error::not_yours().into()), ReplyMetadata::default());
     let bytes = refused.encode(fader_chain::Version::FOURTH);
-    assert_eq!(Told::decode(bytes), Ok(refused));
+    assert_eq!(ForwardedReply::decode(bytes), Ok(refused));
 }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use fader_chain::{ChainId, DecodeError, Reader};
 
-use super::DomainMode;
 use super::wire::{Wire, put_choice};
+use super::{CatalogAnswer, CatalogQuestion, DomainMode};
 use crate::call::Call;
 use crate::catalog::{
     self, AccessKey, AccountId, Command, DomainEntry, KeyStatus, NameBuf, Refusal, Rights,
@@ -26,14 +26,14 @@ impl Wire for AccountId {
 impl Wire for DomainMode {
     fn put(&self, out: &mut Vec<u8>) {
         self.mode.put(out);
-        self.away.put(out);
+        self.absent.put(out);
         self.silent.put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(DomainMode {
             mode: Wire::read(reader)?,
-            away: Wire::read(reader)?,
+            absent: Wire::read(reader)?,
             silent: Wire::read(reader)?,
         })
     }
@@ -278,7 +278,9 @@ impl Wire for Refusal {
             Refusal::NoSuchKey(id) => put_choice(out, 0, &[id]),
             Refusal::KeyExists(id) => put_choice(out, 1, &[id]),
             Refusal::Invalid(why) => put_choice(out, 2, &[why]),
-            Refusal::View(error) => put_choice(out, 3, &[error]),
+            Refusal::View(ViewError(words)) | Refusal::Unavailable { words, .. } => {
+                put_choice(out, 3, &[words]);
+            }
             Refusal::NoSuchDomain(name) => put_choice(out, 4, &[name]),
         }
     }
@@ -288,9 +290,51 @@ impl Wire for Refusal {
             0 => Refusal::NoSuchKey(Wire::read(reader)?),
             1 => Refusal::KeyExists(Wire::read(reader)?),
             2 => Refusal::Invalid(Wire::read(reader)?),
-            3 => Refusal::View(Wire::read(reader)?),
+            3 => Refusal::of_words(Wire::read(reader)?),
             4 => Refusal::NoSuchDomain(Wire::read(reader)?),
             _ => return Err(DecodeError::new("a refusal of the catalog")),
+        })
+    }
+}
+
+impl Wire for CatalogQuestion {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            CatalogQuestion::Name(name) => put_choice(out, 0, &[name]),
+            CatalogQuestion::Key(id) => put_choice(out, 1, &[id]),
+            CatalogQuestion::Keys => out.push(2),
+            CatalogQuestion::Attempt(name, id) => put_choice(out, 3, &[name, id]),
+        }
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(match reader.byte()? {
+            0 => CatalogQuestion::Name(Wire::read(reader)?),
+            1 => CatalogQuestion::Key(Wire::read(reader)?),
+            2 => CatalogQuestion::Keys,
+            3 => CatalogQuestion::Attempt(Wire::read(reader)?, Wire::read(reader)?),
+            _ => return Err(DecodeError::new("a question about the catalog")),
+        })
+    }
+}
+
+impl Wire for CatalogAnswer {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            CatalogAnswer::Name(row) => put_choice(out, 0, &[row]),
+            CatalogAnswer::Key(key) => put_choice(out, 1, &[key]),
+            CatalogAnswer::Keys(keys) => put_choice(out, 2, &[keys]),
+            CatalogAnswer::Attempt(attempt) => put_choice(out, 3, &[attempt]),
+        }
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(match reader.byte()? {
+            0 => CatalogAnswer::Name(Wire::read(reader)?),
+            1 => CatalogAnswer::Key(Wire::read(reader)?),
+            2 => CatalogAnswer::Keys(Wire::read(reader)?),
+            3 => CatalogAnswer::Attempt(Wire::read(reader)?),
+            _ => return Err(DecodeError::new("what the catalog has")),
         })
     }
 }

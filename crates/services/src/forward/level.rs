@@ -3,7 +3,10 @@
 use fader_chain::{DecodeError, Reader};
 
 use super::wire::{Wire, put_choice};
-use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference, Receipt};
+use crate::level::{
+    Bound, Cause, ConsistencyOptions, DefaultConsistency, Level, Outcome, Outcomes, ReplyMetadata,
+    SettlementNotice,
+};
 use crate::{CollectionId, Mode};
 
 impl Wire for Mode {
@@ -58,21 +61,21 @@ impl Wire for Bound {
     }
 }
 
-impl Wire for Preference {
+impl Wire for DefaultConsistency {
     fn put(&self, out: &mut Vec<u8>) {
         self.level.put(out);
         self.bound.put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Preference {
+        Ok(DefaultConsistency {
             level: Wire::read(reader)?,
             bound: Wire::read(reader)?,
         })
     }
 }
 
-impl Wire for Demand {
+impl Wire for ConsistencyOptions {
     fn put(&self, out: &mut Vec<u8>) {
         self.level.put(out);
         self.bound.put(out);
@@ -85,7 +88,7 @@ impl Wire for Demand {
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Demand {
+        Ok(ConsistencyOptions {
             level: Wire::read(reader)?,
             bound: Wire::read(reader)?,
             session: Wire::read(reader)?,
@@ -148,21 +151,21 @@ impl Wire for Outcomes {
     }
 }
 
-impl Wire for Notice {
+impl Wire for SettlementNotice {
     fn put(&self, out: &mut Vec<u8>) {
         self.name.put(out);
         self.outcome.put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Notice {
+        Ok(SettlementNotice {
             name: Wire::read(reader)?,
             outcome: Wire::read(reader)?,
         })
     }
 }
 
-impl Wire for Receipt {
+impl Wire for ReplyMetadata {
     fn put(&self, out: &mut Vec<u8>) {
         self.stamp.put(out);
         self.version.put(out);
@@ -173,7 +176,7 @@ impl Wire for Receipt {
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Receipt {
+        Ok(ReplyMetadata {
             stamp: Wire::read(reader)?,
             version: Wire::read(reader)?,
             tentative: Wire::read(reader)?,

@@ -5,7 +5,7 @@ use fader_chain::{DecodeError, Reader};
 use super::wire::{Wire, put_choice};
 use crate::Reason;
 use crate::simpledb::{
-    Answered, Attribute, AttributeDelete, AttributePut, BoxUsage, Code, DomainMetadata, Error,
+    Attribute, AttributeDelete, AttributePut, BoxUsage, Code, CostedReply, DomainMetadata, Error,
     Expected, Item, ItemDelete, ItemPut, PageToken, Reply, Request,
 };
 
@@ -317,14 +317,14 @@ impl Wire for BoxUsage {
     }
 }
 
-impl Wire for Answered {
+impl Wire for CostedReply {
     fn put(&self, out: &mut Vec<u8>) {
         self.reply.put(out);
         self.box_usage.put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Answered {
+        Ok(CostedReply {
             reply: Wire::read(reader)?,
             box_usage: Wire::read(reader)?,
         })

@@ -1,346 +1,22 @@
 //! What is forwarded comes back as it went; its bytes are frozen; what is none of it is refused.
 
+mod samples;
+
 use std::fmt::Debug;
 
 use expect_test::{Expect, expect};
 use fader_chain::{ChainId, EntryId, RequestId, Stamp};
 use proptest::prelude::*;
 
+use self::samples::{asked, metadata, told};
 use super::*;
 use crate::catalog::{AccessKey, Command, DomainEntry, KeyStatus, Refusal, Rights};
-use crate::level::{Bound, Cause, Level, Notice, Outcome, Outcomes, Preference};
+use crate::level::{Bound, Cause, DefaultConsistency, Level, Outcome, Outcomes, SettlementNotice};
 use crate::simpledb::{
     Attribute, AttributeDelete, AttributePut, BoxUsage, Code, DomainMetadata, Expected, Item,
     ItemDelete, ItemPut, PageToken, Reply, Request,
 };
 use crate::{CollectionId, Mode, ViewError};
-
-fn text(text: &str) -> Option<String> {
-    Some(text.to_owned())
-}
-
-fn token() -> Option<PageToken> {
-    Some(PageToken(Bytes::from_static(b"token")))
-}
-
-fn preference() -> Preference {
-    Preference {
-        level: Level::Eventual {
-            r: 2,
-            w: 3,
-            sloppy: true,
-        },
-        bound: Some(Bound::Millis(500)),
-    }
-}
-
-fn expected() -> Vec<Expected> {
-    vec![Expected {
-        name: text("e"),
-        value: None,
-        exists: Some(false),
-    }]
-}
-
-fn put() -> ItemPut {
-    ItemPut {
-        item: text("i"),
-        attributes: vec![AttributePut {
-            name: text("n"),
-            value: text("v"),
-            replace: true,
-        }],
-    }
-}
-
-fn delete() -> ItemDelete {
-    ItemDelete {
-        item: None,
-        attributes: vec![AttributeDelete {
-            name: text("n"),
-            value: None,
-        }],
-    }
-}
-
-fn writes() -> Vec<Request> {
-    let domain = || "d".to_owned();
-    vec![
-        Request::CreateDomain {
-            domain: domain(),
-            mode: Some(Mode::Mixed),
-            preference: Some(preference()),
-        },
-        Request::DeleteDomain { domain: domain() },
-        Request::PutAttributes {
-            domain: domain(),
-            put: put(),
-            expected: expected(),
-        },
-        Request::BatchPutAttributes {
-            domain: domain(),
-            puts: vec![put(), put()],
-        },
-        Request::DeleteAttributes {
-            domain: domain(),
-            delete: delete(),
-            expected: expected(),
-        },
-        Request::BatchDeleteAttributes {
-            domain: domain(),
-            deletes: vec![delete()],
-        },
-    ]
-}
-
-fn reads() -> Vec<Request> {
-    let domain = || "d".to_owned();
-    vec![
-        Request::ListDomains {
-            max_count: Some(-7),
-            next_token: token(),
-        },
-        Request::DomainMetadata { domain: domain() },
-        Request::GetAttributes {
-            domain: domain(),
-            item: "i".to_owned(),
-            names: vec!["n".to_owned()],
-            consistent: true,
-        },
-        Request::Select {
-            expression: "select * from d".to_owned(),
-            next_token: None,
-            consistent: false,
-        },
-        Request::ExplainSelect {
-            expression: "select * from d".to_owned(),
-        },
-        Request::Query {
-            domain: domain(),
-            expression: text("['a' = 'b']"),
-            max_count: Some(i64::MAX),
-            next_token: token(),
-            attributes: Some(Vec::new()),
-        },
-    ]
-}
-
-fn name() -> RequestId {
-    RequestId {
-        client: 1_u128.into(),
-        seq: 300,
-        part: 0,
-    }
-}
-
-fn demand() -> Demand {
-    Demand {
-        level: Level::Barrier,
-        bound: Some(Bound::Versions(3)),
-        session: Some(Bytes::from_static(b"session")),
-        request: Some(name()),
-        digest: 0x0102,
-        outcome: true,
-        preference: Some(preference()),
-        collection: Some(CollectionId(300)),
-    }
-}
-
-fn access_key() -> AccessKey {
-    AccessKey {
-        id: "AKIA".to_owned(),
-        account: AccountId("1".to_owned()),
-        sealed_secret: Bytes::from_static(b"sealed"),
-        status: KeyStatus::Disabled,
-        created_ms: 5,
-        note: "note".to_owned(),
-        preference: None,
-        rights: Rights::All,
-    }
-}
-
-fn asked() -> Vec<Asked> {
-    let account = || AccountId("1".to_owned());
-    let id = || "AKIA".to_owned();
-    let asks = |request: Request, demand| Asked::Request(Call::new(&account(), request, demand));
-    let writes = writes().into_iter();
-    let writes = writes.map(|it| asks(it, Demand::default()));
-    let reads = reads().into_iter().map(|it| asks(it, demand()));
-    let commands = [
-        Command::CreateKey(access_key()),
-        Command::SetKeyStatus {
-            id: id(),
-            status: KeyStatus::Active,
-        },
-        Command::SetKeyPreference {
-            id: id(),
-            preference: Some(preference()),
-        },
-        Command::SetMode {
-            name: named(Kind::Domain, "carts"),
-            mode: Mode::Strong,
-            abandon: true,
-        },
-        Command::SetMode {
-            name: named(Kind::Queue, "jobs"),
-            mode: Mode::Mixed,
-            abandon: false,
-        },
-        Command::Confirm,
-        Command::RotateKey {
-            id: id(),
-            replacement: access_key(),
-        },
-    ];
-    let of_node = |command: Command| {
-        let mut call = Call::of_node(command);
-        if let request::Request::Catalog(Command::SetMode { name, .. }) = &call.request {
-            call.account = name.account.clone();
-        }
-        Asked::Request(call)
-    };
-    let commands = commands.map(of_node);
-    let steps = steps(Kind::Domain).map(|it| Asked::Request(Call::of_node(it)));
-    let newer = steps_of_queue().map(|it| Asked::Request(Call::of_node(it)));
-    let questions = [
-        Asked::Mode(named(Kind::Domain, "carts")),
-        Asked::Why,
-        Asked::Mode(named(Kind::Queue, "jobs")),
-    ];
-    let asked = writes.chain(reads).chain(commands).chain(steps);
-    asked.chain(newer).chain(questions).collect()
-}
-
-fn named(kind: Kind, name: &str) -> NameBuf {
-    NameBuf {
-        kind,
-        account: AccountId("1".to_owned()),
-        name: name.to_owned(),
-    }
-}
-
-/// To found a collection, to raze it, and to settle each, as decoding knows them.
-fn steps(kind: Kind) -> [steps::Command; 4] {
-    let collection = CollectionId(300);
-    let mixed = DomainEntry {
-        mode: Mode::Mixed,
-        ..DomainEntry::strong(collection)
-    };
-    let step = |action| steps::Step {
-        number: 300,
-        to: ChainId::SYSTEM,
-        floor: 0,
-        action,
-    };
-    let founded = |entry| step(steps::Action::Found(named(kind, "d"), entry));
-    let razed = || step(steps::Action::Raze(named(kind, "d"), collection));
-    [
-        steps::Command::Take(ChainId::SYSTEM, founded(mixed)),
-        steps::Command::Take(ChainId::SYSTEM, razed()),
-        steps::Command::Settle(razed(), Bytes::new()),
-        steps::Command::Settle(founded(DomainEntry::strong(collection)), Bytes::new()),
-    ]
-}
-
-fn steps_of_queue() -> [steps::Command; 4] {
-    steps(Kind::Queue)
-}
-
-fn replies() -> Vec<Reply> {
-    let bytes = Bytes::from_static;
-    let attribute = || Attribute {
-        name: bytes(b"n"),
-        value: bytes(b"v"),
-    };
-    vec![
-        Reply::Done,
-        Reply::Domains {
-            names: vec!["d".to_owned()],
-            next_token: token(),
-        },
-        Reply::Metadata(DomainMetadata {
-            item_count: 1,
-            timestamp_s: 7,
-            ..DomainMetadata::default()
-        }),
-        Reply::Attributes(vec![attribute()]),
-        Reply::Items {
-            items: vec![Item {
-                name: bytes(b"i"),
-                attributes: vec![attribute()],
-            }],
-            next_token: None,
-        },
-        Reply::ItemNames {
-            names: vec![bytes(b"i")],
-            next_token: token(),
-        },
-        Reply::Plan(vec!["line".to_owned()]),
-    ]
-}
-
-fn receipt() -> Receipt {
-    Receipt {
-        stamp: Some(Stamp::strong(EntryId::new(1, 2))),
-        version: Some(EntryId::new(1, 2)),
-        tentative: true,
-        outcome: Some(Outcomes {
-            common: Outcome::Applied,
-            parts: vec![
-                (1, Outcome::Superseded(None)),
-                (2, Outcome::Superseded(Some(Cause::Gone))),
-                (3, Outcome::Detached),
-            ],
-        }),
-        session: Some(Bytes::from_static(b"next")),
-        settled: vec![Notice {
-            name: name(),
-            outcome: Outcome::Superseded(Some(Cause::Limit(Code::NumberDomainBytesExceeded))),
-        }],
-    }
-}
-
-fn told() -> Vec<Told> {
-    let answered = |reply| Answered {
-        reply,
-        box_usage: BoxUsage(300),
-    };
-    let replies = replies()
-        .into_iter()
-        .map(|it| Told::Request(Ok(answered(it).into()), receipt()));
-    let refused = |refusal: Refusal| Told::Request(Err(refusal.into()), Receipt::default());
-    let others = [
-        Told::NotHere("not the head".to_owned()),
-        Told::Request(Ok(answered(Reply::Done).into()), Receipt::default()),
-        Told::Request(
-            Err(Error::new(Code::InvalidUri, "message").into()),
-            Receipt::default(),
-        ),
-        Told::Request(
-            Err(Error::new(Code::NoSuchDomain, "message").into()),
-            receipt(),
-        ),
-        Told::Request(Ok(names::Done.into()), Receipt::default()),
-        refused(Refusal::NoSuchKey("id".to_owned())),
-        refused(Refusal::KeyExists("id".to_owned())),
-        refused(Refusal::Invalid("why".to_owned())),
-        refused(Refusal::View(ViewError("why".to_owned()))),
-        refused(Refusal::NoSuchDomain("carts".to_owned())),
-        Told::Request(Ok(Taken::Passed.into()), Receipt::default()),
-        Told::Request(
-            Ok(Taken::Done(Bytes::from_static(b"!")).into()),
-            Receipt::default(),
-        ),
-        Told::Mode(None),
-        Told::Mode(Some(DomainMode {
-            mode: Mode::Closing,
-            away: vec!["n2".to_owned()],
-            silent: vec!["n3".to_owned(), "n4".to_owned()],
-        })),
-        Told::Why(vec!["for n2".to_owned()]),
-    ];
-    replies.chain(others).collect()
-}
 
 #[track_caller]
 fn check(all: &[Bytes], frozen: &Expect) {
@@ -354,7 +30,7 @@ fn check(all: &[Bytes], frozen: &Expect) {
 
 #[test]
 fn the_bytes_of_what_is_asked_are_frozen() {
-    let asked: Vec<_> = asked().iter().map(Asked::encode).collect();
+    let asked: Vec<_> = asked().iter().map(ForwardedRequest::encode).collect();
     check(
         &asked,
         &expect![[r#"
@@ -405,11 +81,15 @@ fn the_bytes_of_what_is_asked_are_frozen() {
             02030131056361727473
             0204
             0206010131046a6f6273
+            020700000131056361727473
+            02070104414b4941
+            020702
+            0207030201310670686f746f7300000000000000000000000000000007
         "#]],
     );
 }
 
-fn newest(told: &Told) -> Bytes {
+fn newest(told: &ForwardedReply) -> Bytes {
     told.encode(Version::NEWEST)
 }
 
@@ -417,13 +97,16 @@ fn newest(told: &Told) -> Bytes {
 #[test]
 fn a_refusal_tells_of_its_session_where_that_is_read() {
     let error = request::Refusal::from(Error::new(Code::NoSuchDomain, "message"));
-    let refusal = Told::Request(Err(error.clone()), receipt());
-    assert_eq!(Told::decode(newest(&refusal)), Ok(refusal.clone()));
-    let without = Told::Request(Err(error), Receipt::default());
+    let refusal = ForwardedReply::Request(Err(error.clone()), metadata());
+    assert_eq!(
+        ForwardedReply::decode(newest(&refusal)),
+        Ok(refusal.clone())
+    );
+    let without = ForwardedReply::Request(Err(error), ReplyMetadata::default());
     let bytes = refusal.encode(Version::OLDEST);
     assert_eq!(bytes, without.encode(Version::OLDEST));
     assert_eq!(bytes, newest(&without));
-    assert_eq!(Told::decode(bytes), Ok(without));
+    assert_eq!(ForwardedReply::decode(bytes), Ok(without));
 }
 
 #[test]
@@ -469,6 +152,11 @@ fn the_bytes_of_what_is_told_are_frozen() {
             020600
             0206010301026e3202026e33026e34
             02070106666f72206e32
+            020a000103726f77
+            020a0100
+            020a010104414b49410131067365616c65640105046e6f746500
+            020a020104414b49410131067365616c65640105046e6f746500
+            020a03010900000000000000000000000000000000000000000000000000000000000000000000
         "#]],
     );
 }
@@ -476,8 +164,13 @@ fn the_bytes_of_what_is_told_are_frozen() {
 /// What an older process answers to the step of a domain is what came of a command.
 #[test]
 fn a_step_of_a_domain_is_answered_as_a_command() {
-    let done = || Told::Request(Ok(Taken::Done(Bytes::new()).into()), Receipt::default());
-    let command = Told::Request(Ok(names::Done.into()), Receipt::default());
+    let done = || {
+        ForwardedReply::Request(
+            Ok(Taken::Done(Bytes::new()).into()),
+            ReplyMetadata::default(),
+        )
+    };
+    let command = ForwardedReply::Request(Ok(names::Done.into()), ReplyMetadata::default());
     assert_eq!(newest(&done()), newest(&command));
     let (outcome, _) = command.clone().of(ServiceName::Step).unwrap();
     assert_eq!(outcome, Ok(Taken::Done(Bytes::new()).into()));
@@ -485,8 +178,8 @@ fn a_step_of_a_domain_is_answered_as_a_command() {
         steps::Refusal::Failed("why".to_owned()),
         steps::Refusal::Invalid("why".to_owned()),
     ] {
-        let told = Told::Request(Err(refusal.clone().into()), Receipt::default());
-        let heard = Told::decode(newest(&told)).unwrap();
+        let told = ForwardedReply::Request(Err(refusal.clone().into()), ReplyMetadata::default());
+        let heard = ForwardedReply::decode(newest(&told)).unwrap();
         let (outcome, _) = heard.of(ServiceName::Step).unwrap();
         assert_eq!(outcome, Err(refusal.into()));
     }
@@ -495,7 +188,7 @@ fn a_step_of_a_domain_is_answered_as_a_command() {
         None,
         "of another service"
     );
-    assert_eq!(Told::Why(Vec::new()).of(ServiceName::Step), None);
+    assert_eq!(ForwardedReply::Why(Vec::new()).of(ServiceName::Step), None);
 }
 
 #[track_caller]
@@ -512,22 +205,22 @@ fn comes_back<T: Debug>(it: &T, bytes: &Bytes, decode: impl Fn(Bytes) -> Result<
 #[test]
 fn all_comes_back_and_nothing_else_does() {
     for it in asked() {
-        comes_back(&it, &it.encode(), Asked::decode);
+        comes_back(&it, &it.encode(), ForwardedRequest::decode);
     }
     for it in told() {
-        comes_back(&it, &newest(&it), Told::decode);
+        comes_back(&it, &newest(&it), ForwardedReply::decode);
     }
 }
 
 #[test]
-fn what_is_unknown_is_refused_by_name() {
+fn unknown_names_are_refused_by_name() {
     let refused = |bytes: &'static [u8]| {
-        let error = Told::decode(Bytes::from_static(bytes)).unwrap_err();
+        let error = ForwardedReply::decode(Bytes::from_static(bytes)).unwrap_err();
         error.to_string()
     };
     let version = "malformed bytes: the version of what is forwarded";
     assert_eq!(refused(&[1, 3]), version);
-    assert_eq!(refused(&[2, 10]), "malformed bytes: what is told");
+    assert_eq!(refused(&[2, 11]), "malformed bytes: what is told");
     assert_eq!(refused(&[2, 8, 7]), "malformed bytes: a service");
     assert_eq!(refused(&[2, 8, 1]), "malformed bytes: what is told");
     assert_eq!(
@@ -541,18 +234,18 @@ fn what_is_unknown_is_refused_by_name() {
 proptest! {
     #[test]
     fn noise_never_panics(
-        tag in 0_u8..11,
+        tag in 0_u8..12,
         kind in 0_u8..13,
         noise in prop::collection::vec(any::<u8>(), 0..300),
     ) {
         let asked = Bytes::from([&[VERSION, tag, 0, kind], &noise[..]].concat());
-        if let Ok(it) = Asked::decode(asked) {
-            let again = Asked::decode(it.encode()).unwrap();
+        if let Ok(it) = ForwardedRequest::decode(asked) {
+            let again = ForwardedRequest::decode(it.encode()).unwrap();
             prop_assert_eq!(format!("{again:?}"), format!("{it:?}"));
         }
         let told = Bytes::from([&[VERSION, tag, kind], &noise[..]].concat());
-        if let Ok(it) = Told::decode(told) {
-            prop_assert_eq!(Told::decode(newest(&it)), Ok(it));
+        if let Ok(it) = ForwardedReply::decode(told) {
+            prop_assert_eq!(ForwardedReply::decode(newest(&it)), Ok(it));
         }
     }
 
@@ -562,13 +255,13 @@ proptest! {
         at: prop::sample::Index,
         flip in 1_u8..,
     ) {
-        let mut all: Vec<_> = asked().iter().map(Asked::encode).collect();
+        let mut all: Vec<_> = asked().iter().map(ForwardedRequest::encode).collect();
         all.extend(told().iter().map(newest));
         let mut bytes = which.get(&all).to_vec();
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
         let bytes = Bytes::from(bytes);
-        drop((Asked::decode(bytes.clone()), Told::decode(bytes)));
+        drop((ForwardedRequest::decode(bytes.clone()), ForwardedReply::decode(bytes)));
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// K1, and that pairs come in the order of their parts.
+    /// KEY-1, and that pairs come in the order of their parts.
     #[test]
     fn index_keys_are_in_the_order_of_their_parts(
         one in (text(), text(), text()),

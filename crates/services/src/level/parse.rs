@@ -4,10 +4,13 @@ use std::str::FromStr;
 
 use fader_chain::{EntryId, RequestId, Stamp};
 
-use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference};
+use crate::level::{
+    Bound, Cause, ConsistencyOptions, DefaultConsistency, Level, Outcome, Outcomes,
+    SettlementNotice,
+};
 use crate::simpledb::Code;
 
-/// What is wrong with a text, for whoever wrote it.
+/// What is wrong with a text, for its author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(String);
@@ -19,7 +22,7 @@ fn malformed<T>(message: impl Into<String>) -> Result<T, Malformed> {
 const CLIENT_DIGITS_MAX: usize = 32;
 
 /// Reads level, bound and outcome: the header `x-fader-consistency`.
-impl FromStr for Demand {
+impl FromStr for ConsistencyOptions {
     type Err = Malformed;
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
@@ -36,9 +39,9 @@ impl FromStr for Demand {
                 ));
             }
         };
-        let mut demand = Demand {
+        let mut consistency = ConsistencyOptions {
             level,
-            ..Demand::default()
+            ..ConsistencyOptions::default()
         };
         let mut seen: Vec<&str> = Vec::new();
         for piece in pieces {
@@ -47,31 +50,31 @@ impl FromStr for Demand {
                 return malformed(format!("'{name}' is there twice"));
             }
             seen.push(name);
-            demand.take(piece)?;
+            consistency.take(piece)?;
         }
-        Ok(demand)
+        Ok(consistency)
     }
 }
 
 /// Reads level and bound; the outcome is for each request to ask.
-impl FromStr for Preference {
+impl FromStr for DefaultConsistency {
     type Err = Malformed;
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        let demand: Demand = text.parse()?;
-        if demand.level == Level::Default || demand.outcome {
+        let consistency: ConsistencyOptions = text.parse()?;
+        if consistency.level == Level::Default || consistency.outcome {
             return malformed(format!(
                 "'{text}' cannot be preferred: a level and its r, w, sloppy and bound can"
             ));
         }
-        Ok(Preference {
-            level: demand.level,
-            bound: demand.bound,
+        Ok(DefaultConsistency {
+            level: consistency.level,
+            bound: consistency.bound,
         })
     }
 }
 
-impl Demand {
+impl ConsistencyOptions {
     fn take(&mut self, parameter: &str) -> Result<(), Malformed> {
         if parameter == "outcome" {
             self.outcome = true;
@@ -238,14 +241,14 @@ fn parse_operation(text: &str) -> Result<RequestId, Malformed> {
     Ok(RequestId { part, ..name })
 }
 
-impl FromStr for Notice {
+impl FromStr for SettlementNotice {
     type Err = Malformed;
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let Some((name, outcome)) = text.split_once(' ') else {
             return malformed(format!("'{text}' is not NAME OUTCOME"));
         };
-        Ok(Notice {
+        Ok(SettlementNotice {
             name: parse_operation(name)?,
             outcome: outcome.parse()?,
         })

@@ -4,11 +4,14 @@ use std::fmt::{Display, Formatter, Result};
 
 use fader_chain::{RequestId, Stamp};
 
-use crate::level::{Bound, Cause, Demand, Level, Notice, Outcome, Outcomes, Preference};
+use crate::level::{
+    Bound, Cause, ConsistencyOptions, DefaultConsistency, Level, Outcome, Outcomes,
+    SettlementNotice,
+};
 
 /// Shows level, bound and outcome: the header `x-fader-consistency`. Session and name have headers
 /// of their own.
-impl Display for Demand {
+impl Display for ConsistencyOptions {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{}", self.level)?;
         if let Some(bound) = self.bound {
@@ -21,14 +24,14 @@ impl Display for Demand {
     }
 }
 
-impl Display for Preference {
+impl Display for DefaultConsistency {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let demand = Demand {
+        let consistency = ConsistencyOptions {
             level: self.level,
             bound: self.bound,
-            ..Demand::default()
+            ..ConsistencyOptions::default()
         };
-        write!(f, "{demand}")
+        write!(f, "{consistency}")
     }
 }
 
@@ -84,7 +87,7 @@ impl Display for Outcomes {
     }
 }
 
-impl Display for Notice {
+impl Display for SettlementNotice {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{} {}", show_name(&self.name), self.outcome)
     }

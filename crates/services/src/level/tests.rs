@@ -7,11 +7,11 @@ use super::*;
 
 #[track_caller]
 fn check_demand(text: &str, level: Level, bound: Option<Bound>, outcome: bool) {
-    let expected = Demand {
+    let expected = ConsistencyOptions {
         level,
         bound,
         outcome,
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     };
     assert_eq!(text.parse(), Ok(expected), "{text}");
 }
@@ -42,7 +42,7 @@ fn a_level_is_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_level_is_said() {
+fn mistakes_in_a_level_are_reported() {
     for (text, message) in [
         (
             "",
@@ -91,15 +91,15 @@ fn what_is_wrong_with_a_level_is_said() {
             "'fast' is no parameter: r=N, w=N, sloppy, bound=Nms, bound=Nv or outcome",
         ),
     ] {
-        let error = text.parse::<Demand>().unwrap_err();
+        let error = text.parse::<ConsistencyOptions>().unwrap_err();
         assert_eq!(error.to_string(), message);
     }
 }
 
 #[test]
-fn what_is_preferred_is_a_level() {
+fn a_preference_is_a_level() {
     for text in ["strong", "barrier", "eventual; r=2; w=1; bound=10v"] {
-        let preference: Preference = text.parse().unwrap();
+        let preference: DefaultConsistency = text.parse().unwrap();
         assert_eq!(preference.to_string(), text);
     }
     for text in [
@@ -109,7 +109,7 @@ fn what_is_preferred_is_a_level() {
         "",
         "none",
     ] {
-        assert!(text.parse::<Preference>().is_err(), "{text}");
+        assert!(text.parse::<DefaultConsistency>().is_err(), "{text}");
     }
 }
 
@@ -193,7 +193,7 @@ fn outcomes_are_read() {
 
 #[test]
 fn a_notice_names_the_write() {
-    let notice = Notice {
+    let notice = SettlementNotice {
         name: RequestId {
             client: 0xc0ffee_u128.into(),
             seq: 7,
@@ -204,7 +204,7 @@ fn a_notice_names_the_write() {
     let text = "00000000000000000000000000c0ffee/7 superseded; cause=gone";
     assert_eq!(notice.to_string(), text);
     assert_eq!(text.parse(), Ok(notice));
-    let of_part = Notice {
+    let of_part = SettlementNotice {
         name: RequestId {
             part: 2,
             ..notice.name
@@ -215,7 +215,7 @@ fn a_notice_names_the_write() {
     assert_eq!(of_part.to_string(), text);
     assert_eq!(text.parse(), Ok(of_part));
     for text in ["1/7", "1/7/0 applied", "1/7/x applied", "1/7/2/2 applied"] {
-        assert!(text.parse::<Notice>().is_err(), "{text}");
+        assert!(text.parse::<SettlementNotice>().is_err(), "{text}");
     }
 }
 
@@ -237,7 +237,7 @@ fn bounds() -> impl Strategy<Value = Bound> {
 
 proptest! {
     #[test]
-    fn what_is_shown_is_read(
+    fn displayed_text_is_parsed_again(
         level in levels(),
         bound in proptest::option::of(bounds()),
         outcome in any::<bool>(),
@@ -245,8 +245,8 @@ proptest! {
         (node, counter, seq) in any::<(u32, u32, u64)>(),
     ) {
         let bound = bound.filter(|_| matches!(level, Level::Eventual { .. }));
-        let demand = Demand { level, bound, outcome, ..Demand::default() };
-        prop_assert_eq!(demand.to_string().parse::<Demand>(), Ok(demand));
+        let consistency = ConsistencyOptions { level, bound, outcome, ..Default::default() };
+        prop_assert_eq!(consistency.to_string().parse::<ConsistencyOptions>(), Ok(consistency));
         let stamp = Stamp { base: EntryId::new(seq, clock), clock, node, counter };
         prop_assert_eq!(parse_stamp(&show_stamp(&stamp)), Ok(stamp));
         let name = RequestId { client: (u128::from(clock) << 64).into(), seq, part: 0 };
@@ -255,9 +255,9 @@ proptest! {
 
     #[test]
     fn no_text_is_too_strange(text in ".{0,40}") {
-        drop(text.parse::<Demand>());
+        drop(text.parse::<ConsistencyOptions>());
         drop(text.parse::<Outcomes>());
-        drop(text.parse::<Notice>());
+        drop(text.parse::<SettlementNotice>());
         drop(parse_stamp(&text));
         drop(parse_name(&text));
     }

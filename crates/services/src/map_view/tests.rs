@@ -10,7 +10,7 @@ fn filled() -> MapView {
         key: key.into(),
         value: key.into(),
     };
-    let under = Under::strong(EntryId::new(1, 1));
+    let under = ApplyContext::strong(EntryId::new(1, 1));
     view.apply(&[put("b"), put("a"), put("c"), put("d")], &under)
         .unwrap();
     view
@@ -52,7 +52,7 @@ fn applies_in_order() {
             key: "absent".into(),
         },
     ];
-    let under = Under::strong(EntryId::new(1, 2));
+    let under = ApplyContext::strong(EntryId::new(1, 2));
     view.apply(&changes, &under).unwrap();
     assert_eq!(view.get(b"a").unwrap(), None);
     assert_eq!(view.get(b"b").unwrap(), Some("new".into()));

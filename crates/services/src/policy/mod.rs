@@ -11,7 +11,7 @@
 //! Invariants:
 //! - PO-1 a request is denied if any statement denies it; else allowed if one allows it.
 //! - PO-2 what cannot be understood is refused when a policy is parsed: none is passed over.
-//! - PO-3 a principal that is no account of ours (a service, a federation) is nobody.
+//! - PO-3 a principal that is no account of ours (a service, a federation) names no account.
 //!
 //! Deliberately absent: variables, `ForAllValues` and `ForAnyValue` (every key has one value), and
 //! policies of users.
@@ -187,7 +187,8 @@ impl Policy {
         Ok(Policy { statements })
     }
 
-    /// Whether it allows something to everybody, without a condition on where requests come from.
+    /// Whether it allows something to all accounts, without a condition on where requests come
+    /// from.
     pub fn is_public(&self) -> bool {
         let to_all = |it: &Statement| match &it.principals {
             Choice::Of(principals) => principals.is_none(),
@@ -198,8 +199,8 @@ impl Policy {
         statements.any(|it| it.is_allow && to_all(it) && !is_narrow(it))
     }
 
-    /// Refuses a policy that is none of the resource `arn`: with a statement about nothing, or
-    /// about what is neither that nor below it, or that allows something to all but some.
+    /// Refuses a policy that is none of the resource `arn`. Such a policy has a statement about
+    /// nothing, or about what is neither that nor below it. Or it allows something to all but some.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -252,7 +253,7 @@ impl Statement {
     }
 }
 
-/// Whether a list of principals names this one; `None` names everybody.
+/// Whether a list of principals names this one; `None` names all.
 fn names(listed: Option<&[String]>, principal: &Principal) -> bool {
     let Some(listed) = listed else { return true };
     listed.iter().any(|name| {
@@ -345,7 +346,7 @@ fn texts(json: &Json) -> Result<Vec<String>, Malformed> {
     }
 }
 
-/// The names of a principal; `None` is everybody. Of others than accounts there are none (PO-3).
+/// The names of a principal; `None` is all. Of others than accounts there are none (PO-3).
 fn principals(json: &Json) -> Result<Option<Vec<String>>, Malformed> {
     let everybody = |names: &[String]| names.iter().any(|name| name == "*");
     match json {

@@ -50,7 +50,7 @@ fn a_denial_goes_before_what_is_allowed() {
 }
 
 #[test]
-fn principals_are_accounts_roots_keys_and_everybody() {
+fn principals_are_accounts_roots_keys_and_all() {
     let of =
         |principal: &str| format!(r#"{{"Effect":"Allow","Principal":{principal},"Action":"*"}}"#);
     let one = key("000000000001");
@@ -182,7 +182,7 @@ fn conditions_compare_what_is_known_of_the_request() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused() {
+fn unknown_input_is_refused() {
     let whole = r#"{"Effect":"Allow","Principal":"*","Action":"*"}"#;
     assert!(
         Policy::parse(&format!(

@@ -52,8 +52,8 @@ pub fn stir(key: &[u8], value: Option<&Bytes>) -> Option<(CollectionId, Stir)> {
     Some((CollectionId(u64::from_be_bytes(*collection)), stir))
 }
 
-/// What changes when the services of a chain do some of the work that is due at `now_ms`, `batch`
-/// rows at most; nothing when there is none. Asked again they go on.
+/// What changes when the services of a chain do some of the work that is due at `now_ms`. They do
+/// `batch` rows at most; nothing when there is none. Asked again they go on.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - SA-1 what a policy denies is refused, also to the bucket's owner, but for the policy itself.
 //! - SA-2 without a policy and without ACLs a bucket is its owner's alone, and an object its
-//!   owner's; with BucketOwnerEnforced all objects are the bucket owner's, and no ACL counts.
+//!   owner's. With BucketOwnerEnforced all objects are the bucket owner's, and no ACL counts.
 //! - SA-3 a key with granted rights only has what a policy allows it, and nothing else.
 //! - SA-4 who may neither read an object nor list its bucket is not told whether it is there.
 //!

@@ -255,7 +255,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// The newest version of a key that is not its current object: where there is no such object it
-    /// is a delete marker (SL-1).
+    /// is a delete marker (BLAYOUT-1).
     pub(crate) fn newest(&self, key: &str) -> Result<Option<Version>, ViewError> {
         let found = self.scan(&self.keys.versions(key), 1)?.pop();
         Ok(found.map(|(_, row)| decode(row)).transpose()?)

@@ -186,12 +186,12 @@ impl Code {
                 "The upload took longer than its lease; nothing of it was stored. Send it again."
             }
             Code::TooManyBuckets => "You have attempted to create more buckets than allowed",
-            missing => missing.what_is_missing(),
+            missing => missing.missing_parts(),
         }
     }
 
     /// The same of what is not there.
-    fn what_is_missing(self) -> &'static str {
+    fn missing_parts(self) -> &'static str {
         match self {
             Code::NoSuchBucket => "The specified bucket does not exist",
             Code::NoSuchBucketPolicy => "The bucket policy does not exist",

@@ -20,10 +20,11 @@
 //! ```
 //!
 //! Invariants:
-//! - SL-1 a row in 'J' is the newest version of its key. Without one the newest row in 'V' is a
-//!   delete marker: a list of objects reads no marker and no older version.
-//! - SL-2 'T' has a row of each attempt that a version, a part or garbage names, and of no other.
-//! - SL-3 an attempt is named once: by one version, one part or one garbage row.
+//! - BLAYOUT-1 a row in 'J' is the newest version of its key. Without one the newest row in 'V' is
+//!   a delete marker: a list of objects reads no marker and no older version.
+//! - BLAYOUT-2 'T' has a row of each attempt that a version, a part or garbage names, and of no
+//!   other.
+//! - BLAYOUT-3 an attempt is named once: by one version, one part or one garbage row.
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, EntryId, Reader};

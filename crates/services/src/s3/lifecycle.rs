@@ -1,8 +1,8 @@
 //! The lifecycle: a pass over all rows of a bucket, once a day, deletes what its rules say.
 //!
 //! Invariants:
-//! - SX-1 what a rule deletes goes as a client's deletion does: with a delete marker where versions
-//!   are kept, its blocks into the garbage of the same entry.
+//! - SX-1 a rule deletes as a client does. A delete marker comes where versions are kept, and the
+//!   blocks go into the garbage of the same entry.
 
 use bytes::Bytes;
 

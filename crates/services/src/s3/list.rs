@@ -1,8 +1,8 @@
 //! Lists of objects and of uploads, in pages.
 //!
 //! Invariants:
-//! - SS-1 a page reads a row or two for each of its entries: it seeks past each common prefix, and
-//!   meets no older version and no delete marker (SL-1).
+//! - SS-1 a page reads a row or two for each of its entries. It seeks past each common prefix, and
+//!   meets no older version and no delete marker (BLAYOUT-1).
 
 use std::ops::ControlFlow;
 

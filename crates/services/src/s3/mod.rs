@@ -11,7 +11,7 @@
 //! `access`, `buckets`, `fence`, `multipart`, `conditions`, `list`, `lifecycle`.
 //!
 //! Deliberately absent: wire formats, signatures, checksums' computation (gateway); bytes, leases
-//! and the clocks of collectors (node); time and randomness (they come in with the request);
+//! and the clocks of collectors (node). Also time and randomness (they come in with the request);
 //! buckets on chains other than the system's.
 
 mod access;
@@ -127,8 +127,8 @@ pub fn answer(
     }
 }
 
-/// What changes when the first bucket of a chain that has work to do at `now_ms` does some of it:
-/// it looks at `batch` rows at most. Nothing when there is none. Asked again it goes on.
+/// What changes when the first bucket of a chain that has work to do at `now_ms` does some of it.
+/// It looks at `batch` rows at most. Nothing when there is none. Asked again it goes on.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.

@@ -313,7 +313,7 @@ pub(crate) fn expire(
     })
 }
 
-/// Takes a version away for good; whether it was a delete marker.
+/// Takes a version away permanently; whether it was a delete marker.
 pub(crate) fn remove(
     bucket: &mut Bucket<'_>,
     key: &str,

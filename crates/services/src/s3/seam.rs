@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, ElementOp, Reader, Settled, Stamp};
 
 use crate::forward::wire::Wire as _;
-use crate::level::{Bound, Demand, Level, Preference};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::s3::command::{Command, GetObject, Request};
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::Keys;
@@ -66,35 +66,35 @@ impl Service for S3 {
         size_of(&request.command)
     }
 
-    fn permits(
+    fn effective_level(
         mode: Option<Mode>,
-        of_collection: Option<Preference>,
-        demand: &Demand,
+        of_collection: Option<DefaultConsistency>,
+        consistency: &ConsistencyOptions,
         request: &Request,
     ) -> Result<(Level, Option<Bound>), Error> {
         let is_write = request.command.is_write();
-        match demand.level {
+        match consistency.level {
             Level::Eventual { .. } if is_write => {
-                let takes = mode.is_none_or(Mode::takes_eventual) && demand.bound.is_none();
+                let takes = mode.is_none_or(Mode::takes_eventual) && consistency.bound.is_none();
                 let put = tentative::is_plain(request).filter(|_| takes);
                 match put.ok_or_else(tentative::refused)?.content {
-                    Content::Inline(_) => Ok((demand.level, None)),
+                    Content::Inline(_) => Ok((consistency.level, None)),
                     // SE-1: what is stronger than asked is as good.
                     Content::Blocks(_) => Ok((Level::Strong, None)),
                 }
             }
-            _ if is_write && demand.bound.is_some() => {
+            _ if is_write && consistency.bound.is_some() => {
                 let message = "A write cannot have a bound: it is not a read.";
                 Err(Error::new(Code::InvalidArgument, message))
             }
             Level::Default if !is_write => {
-                let mut preferred = demand.preference.into_iter().chain(of_collection);
+                let mut preferred = consistency.preference.into_iter().chain(of_collection);
                 Ok(preferred
                     .next()
                     .map_or((Level::Strong, None), |it| (it.level, it.bound)))
             }
             Level::Default => Ok((Level::Strong, None)),
-            level => Ok((level, demand.bound)),
+            level => Ok((level, consistency.bound)),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Eventual puts of small objects to a bucket of the mode `mixed` that keeps no versions.
 //!
-//! A member that takes one stamps an operation on the register of its key: a clear of what is
-//! older, and one element, the object with its bytes. Reads show it from its promotion on: then the
-//! head places it as a strong put does, on the newest state. A strong write of the key clears the
-//! register, so an operation that is older comes to nothing.
+//! A member that takes one stamps an operation on the register of its key. That is a clear of what
+//! is older, and one element, the object with its bytes. Reads show it from its promotion on: then
+//! the head places it as a strong put does, on the newest state. A strong write of the key clears
+//! the register, so an operation that is older comes to nothing.
 //!
 //! ```text
 //! 'A' key  :  group ""  element := attempt content object sent:varint
@@ -15,7 +15,7 @@
 //! - SE-3 a bucket that keeps versions, or did, is never of the mode `mixed`.
 
 use bytes::Bytes;
-use fader_chain::{ALL_GUARDS, Accepted, Change, ElementOp, Marks, Settled};
+use fader_chain::{ALL_GUARDS, Accepted, Change, ElementOp, Settled, TombstonePolicy};
 
 use crate::s3::bucket::{Asked, Bucket, Terms, settings};
 use crate::s3::command::{Command, PutObject, Request};
@@ -142,7 +142,7 @@ pub(crate) fn superseding(key: Bytes) -> Change {
     Change::Merge {
         key,
         ops: vec![clear()],
-        marks: Marks::Kept,
+        marks: TombstonePolicy::Kept,
     }
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn settle(
     changes.push(Change::Merge {
         key: key.clone(),
         ops,
-        marks: Marks::Kept,
+        marks: TombstonePolicy::Kept,
     });
     Ok(Settled::Apply(changes))
 }

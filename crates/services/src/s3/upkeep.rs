@@ -1,4 +1,4 @@
-//! The work that buckets have to do later, in bounded steps: fences behind the note end, deleted
+//! The work that buckets have to do later, in bounded steps. Fences behind the note end, deleted
 //! buckets end with their garbage, and the lifecycle looks at every row once a day.
 //!
 //! Nothing ticks: a row in the system collection says when which bucket has something to do.
@@ -51,7 +51,7 @@ pub(crate) struct Pass {
 }
 wire_fields!(Pass { phase, last, rank });
 
-/// What changes when the first bucket that has work to do at `now_ms` does some of it: it looks at
+/// What changes when the first bucket that has work to do at `now_ms` does some of it. It looks at
 /// `batch` rows at most, and each changes few. Nothing when there is no work.
 ///
 /// # Errors

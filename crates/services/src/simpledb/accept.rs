@@ -2,16 +2,16 @@
 //!
 //! It is decided on what this member shows, committed state and overlay; the counters it is judged
 //! by are the committed ones. Nothing is derived: index and counters follow at the settlement
-//! (`settle`), and a refusal speaks for this attempt only, since nothing was stamped
-//! (docs/protocol/simpledb.md, section 4).
+//! (`settle`). A refusal speaks for this attempt only, since nothing was stamped
+//! (docs/internals/protocol/simpledb.md, section 4).
 
 use fader_chain::{Accepted, ElementOp, Stamp};
 
+use crate::simpledb::counter_delta::{CounterBase, CounterDelta};
+use crate::simpledb::effective_level::takes_eventual;
 use crate::simpledb::pairs::{sorted_pairs, stored_register};
-use crate::simpledb::permits::takes_eventual;
-use crate::simpledb::tally::{Basis, Tally};
 use crate::simpledb::{
-    Answered, BoxUsage, Code, Context, Error, Reply, Request, delete, put, validate,
+    BoxUsage, Code, Context, CostedReply, Error, Reply, Request, delete, put, validate,
 };
 use crate::{Reason, View, item_key, service};
 
@@ -20,7 +20,7 @@ use crate::{Reason, View, item_key, service};
 const REGISTER_MARKS_MAX: usize = 4096;
 
 /// An eventual write that may be stamped.
-pub type Acceptance = service::Acceptance<Answered>;
+pub type Acceptance = service::Acceptance<CostedReply>;
 
 /// Decides an eventual write on what this member shows. That it has no condition is `permits`'s to
 /// see to.
@@ -34,7 +34,7 @@ pub fn accept(
 ) -> Result<Acceptance, Error> {
     let (items, box_usage) = parse(context, request)?;
     let collection = context.collection.ok_or_else(Error::no_such_domain)?;
-    let tally = Tally::new(view, context.limits, collection, Basis::Committed)?;
+    let tally = CounterDelta::new(view, context.limits, collection, CounterBase::Committed)?;
     let mut tally = tally.ok_or_else(Error::no_such_domain)?;
     takes_eventual(context.mode)?;
     let mut writes = Vec::with_capacity(items.len());
@@ -56,7 +56,7 @@ pub fn accept(
     }
     let reply = Reply::Done;
     Ok(Acceptance {
-        answered: Answered { reply, box_usage },
+        answered: CostedReply { reply, box_usage },
         writes,
     })
 }

@@ -14,7 +14,7 @@ const GET: u64 = 93_202;
 const SELECT: u64 = 140_000;
 
 impl BoxUsage {
-    /// What a refused request costs, whatever the action.
+    /// What a refused request costs, for every action.
     pub const REFUSED: BoxUsage = BoxUsage(WRITE);
 
     /// CreateDomain and DeleteDomain.
@@ -34,8 +34,8 @@ impl BoxUsage {
         BoxUsage::put(attributes)
     }
 
-    /// BatchPutAttributes, by the attributes of each item: seven tenths of the single operations,
-    /// rounded, a half down as recorded; one item costs as if put alone.
+    /// BatchPutAttributes, by the attributes of each item. It is seven tenths of the single
+    /// operations, rounded, a half down as recorded; one item costs as if put alone.
     pub(crate) fn batch_put(items: impl ExactSizeIterator<Item = usize>) -> Self {
         let is_single = items.len() == 1;
         let sum = items.fold(0_u64, |sum, attributes| {

@@ -4,11 +4,11 @@ use std::fmt::Display;
 
 use fader_chain::{ChainId, Change};
 
-use crate::catalog::{AccountId, Name, Placed, State};
-use crate::level::Preference;
+use crate::catalog::{AccountId, DomainPlacement, Name, State};
+use crate::level::DefaultConsistency;
 use crate::simpledb::counters;
 use crate::simpledb::{
-    Answered, BoxUsage, Code, Context, DomainMetadata, Error, Limits, PageToken, Reply, Request,
+    BoxUsage, Code, Context, CostedReply, DomainMetadata, Error, Limits, PageToken, Reply, Request,
     token, validate,
 };
 use crate::{CollectionId, Decision, Mode, Reason, View, catalog, exports};
@@ -21,7 +21,7 @@ pub(crate) fn create(
     context: &Context<'_>,
     domain: &str,
     mode: Option<Mode>,
-    preference: Option<Preference>,
+    preference: Option<DefaultConsistency>,
 ) -> Result<(BoxUsage, Vec<Change>), Error> {
     validate::domain_name(domain)?;
     validate::creation_mode(mode)?;
@@ -42,15 +42,15 @@ pub(crate) fn create(
 }
 
 /// Decides what a request does to names, on the system chain of a cluster that has its domains on
-/// `chains` others: the first step of a creation or a deletion, which others finish
-/// (`catalog/placed.rs`). Nothing of requests that do nothing to names.
+/// `chains` others. That is the first step of a creation or a deletion, which others finish
+/// (`catalog/placement.rs`). Nothing of requests that do nothing to names.
 pub fn decide_names(
     view: &dyn View,
     account: &AccountId,
     limits: &Limits,
     chains: u32,
     request: &Request,
-) -> Option<Decision<Result<Answered, Error>>> {
+) -> Option<Decision<Result<CostedReply, Error>>> {
     // One that the system chain has itself comes and goes in one step.
     if let Ok(Some(_)) = catalog::domain(view, account, request.domain()?) {
         return None;
@@ -69,7 +69,7 @@ pub fn decide_names(
     };
     Some(match changes {
         Ok(changes) => Decision {
-            outcome: Ok(Answered {
+            outcome: Ok(CostedReply {
                 reply: Reply::Done,
                 box_usage: BoxUsage::DOMAIN,
             }),
@@ -88,13 +88,13 @@ fn begin(
     account: &AccountId,
     (limits, chains): (&Limits, u32),
     domain: &str,
-    (mode, preference): (Option<Mode>, Option<Preference>),
+    (mode, preference): (Option<Mode>, Option<DefaultConsistency>),
 ) -> Result<Vec<Change>, Error> {
     validate::domain_name(domain)?;
     validate::creation_mode(mode)?;
     let name = Name::domain(account, domain);
     match catalog::placed(view, name)? {
-        Some(Placed {
+        Some(DomainPlacement {
             state: State::Deleting,
             ..
         }) => return Err(Error::later(Reason::DomainDeleting)),
@@ -142,7 +142,7 @@ fn check_same<P: PartialEq + Display>(
     ))
 }
 
-/// Deletes a domain at once, whatever it holds: its keys are left to be swept.
+/// Deletes a domain at once, with all that it holds: its keys are left to be purged.
 pub(crate) fn delete(
     view: &dyn View,
     context: &Context<'_>,
@@ -175,7 +175,7 @@ pub(crate) fn list(
     context: &Context<'_>,
     max_count: Option<i64>,
     next_token: Option<&PageToken>,
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     let count = max_count.unwrap_or(PAGE_DOMAINS_MAX);
     if !(1..=PAGE_DOMAINS_MAX).contains(&count) {
         let message = format!(
@@ -196,7 +196,7 @@ pub(crate) fn list(
         .filter(|_| has_more)
         .map(|last| token::seal(token::Kind::Domains, context.account, b"", last.as_bytes()));
     let reply = Reply::Domains { names, next_token };
-    Ok(Answered {
+    Ok(CostedReply {
         reply,
         box_usage: BoxUsage::DOMAIN_READ,
     })
@@ -207,7 +207,7 @@ pub(crate) fn metadata(
     view: &dyn View,
     context: &Context<'_>,
     domain: &str,
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     validate::domain_name(domain)?;
     let collection = context.collection.ok_or_else(Error::no_such_domain)?;
     let counters = counters::counters(view, collection)?.ok_or_else(Error::no_such_domain)?;
@@ -220,7 +220,7 @@ pub(crate) fn metadata(
         attribute_values_bytes: counters.attribute_values_bytes,
         timestamp_s: context.now_ms / 1000,
     });
-    Ok(Answered {
+    Ok(CostedReply {
         reply,
         box_usage: BoxUsage::DOMAIN_READ,
     })

@@ -5,7 +5,7 @@ use fader_chain::{Register, Stamp};
 
 use crate::simpledb::pairs::stored_register;
 use crate::simpledb::{
-    Answered, Attribute, BoxUsage, Code, Context, Error, Reply, Request, counters, validate,
+    Attribute, BoxUsage, Code, Context, CostedReply, Error, Reply, Request, counters, validate,
 };
 use crate::{CollectionId, View, item_key};
 
@@ -20,7 +20,7 @@ pub fn answer_item(
     context: &Context<'_>,
     request: &Request,
     shown: Register,
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     let Request::GetAttributes {
         domain,
         item,
@@ -35,8 +35,8 @@ pub fn answer_item(
     Ok(answered(shown, names))
 }
 
-/// Whether an unsettled element decided anything of what `request` is shown, a removal included: if
-/// the pairs, each with the write that put it, or their order, are others in `shown` than in
+/// Whether an unsettled element decided anything of what `request` is shown, a removal included. It
+/// did if the pairs, each with the write that put it, or their order, are others in `shown` than in
 /// `committed` (SDB-6.3).
 pub fn is_tentative(request: &Request, committed: &Register, shown: &Register) -> bool {
     let names = match request {
@@ -54,7 +54,7 @@ pub(crate) fn get(
     domain: &str,
     item: &str,
     names: &[String],
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     let collection = check(view, context, domain, item, names)?;
     let register = stored_register(view, &item_key(collection, item.as_bytes()))?;
     Ok(answered(register, names))
@@ -76,7 +76,7 @@ fn check(
     Ok(collection)
 }
 
-fn answered(register: Register, names: &[String]) -> Answered {
+fn answered(register: Register, names: &[String]) -> CostedReply {
     let mut attributes = Vec::with_capacity(register.groups.len());
     let mut name_count = 0;
     for group in register.groups {
@@ -91,7 +91,7 @@ fn answered(register: Register, names: &[String]) -> Answered {
         }));
         name_count += usize::from(size_before < attributes.len());
     }
-    Answered {
+    CostedReply {
         reply: Reply::Attributes(attributes),
         box_usage: BoxUsage::get(name_count),
     }

@@ -3,15 +3,16 @@
 mod accept;
 mod box_usage;
 mod condition;
+mod counter_delta;
 mod counters;
 mod delete;
 mod domains;
+mod effective_level;
 mod error;
 mod export;
 mod get;
 mod limits;
 mod pairs;
-mod permits;
 mod put;
 mod query;
 mod request;
@@ -19,7 +20,6 @@ mod result;
 mod seam;
 mod select;
 mod settle;
-mod tally;
 mod tentative;
 mod token;
 mod validate;
@@ -29,13 +29,13 @@ pub use accept::{Acceptance, accept};
 pub use box_usage::BoxUsage;
 pub(crate) use counters::{Counters, metadata_key};
 pub use domains::decide_names;
+pub(crate) use effective_level::no_such_quorum;
+pub use effective_level::{effective_level, permits_quorum};
 pub use error::{Code, Error};
 pub use export::{Item as WholeItem, item_count, items};
 pub(crate) use export::{open_token, seal_token};
 pub use get::{answer_item, is_tentative};
 pub use limits::Limits;
-pub(crate) use permits::no_such_quorum;
-pub use permits::{permits, permits_quorum};
 pub use request::{
     Attribute, AttributeDelete, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut,
     PageToken, Reply, Request,
@@ -52,7 +52,7 @@ pub type Context<'a> = service::Context<'a, Limits>;
 
 /// A reply with what it cost.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
+pub struct CostedReply {
     /// The reply.
     pub reply: Reply,
     /// The box usage to report.
@@ -66,7 +66,7 @@ pub fn decide(
     view: &dyn View,
     context: &Context<'_>,
     request: &Request,
-) -> Decision<Result<Answered, Error>> {
+) -> Decision<Result<CostedReply, Error>> {
     let decided = match request {
         Request::CreateDomain {
             domain,
@@ -103,7 +103,7 @@ pub fn decide(
     };
     match decided {
         Ok((box_usage, changes)) => Decision {
-            outcome: Ok(Answered {
+            outcome: Ok(CostedReply {
                 reply: Reply::Done,
                 box_usage,
             }),
@@ -124,7 +124,7 @@ pub fn answer(
     view: &dyn View,
     context: &Context<'_>,
     request: &Request,
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     match request {
         Request::GetAttributes {
             domain,

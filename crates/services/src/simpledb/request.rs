@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::Mode;
-use crate::level::Preference;
+use crate::level::DefaultConsistency;
 use crate::simpledb::select;
 
 /// Where a page ended, as bytes that only `services` understands. They carry a checksum and are
@@ -25,7 +25,7 @@ pub enum Request {
         /// The mode of its collection; strong when absent.
         mode: Option<Mode>,
         /// What its collection prefers.
-        preference: Option<Preference>,
+        preference: Option<DefaultConsistency>,
     },
     /// Deletes a domain with all it holds; an absent one is fine.
     DeleteDomain {

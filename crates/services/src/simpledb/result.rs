@@ -14,7 +14,7 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Reader, put_bytes, put_varint};
 
 use crate::level::{Cause, Outcome};
-use crate::simpledb::{Answered, BoxUsage, Code, Error, Reply};
+use crate::simpledb::{BoxUsage, Code, CostedReply, Error, Reply};
 
 const VERSION: u8 = 1;
 const DONE: u8 = 0;
@@ -24,7 +24,7 @@ const GONE: u8 = 2;
 
 /// Whether the outcome of a strong write depends on the state it was decided on: then it is an
 /// entry (D12). A refusal that rests on the request alone is none, nor is a failure of the store.
-pub fn depends_on_state(outcome: Result<&Answered, &Error>) -> bool {
+pub fn depends_on_state(outcome: Result<&CostedReply, &Error>) -> bool {
     match outcome {
         Ok(_) => true,
         Err(error) => error.code.depends_on_state(),
@@ -32,7 +32,7 @@ pub fn depends_on_state(outcome: Result<&Answered, &Error>) -> bool {
 }
 
 /// What is kept of the outcome of a named strong write, and `None` if it is no entry.
-pub fn encode_outcome(outcome: Result<&Answered, &Error>) -> Option<Bytes> {
+pub fn encode_outcome(outcome: Result<&CostedReply, &Error>) -> Option<Bytes> {
     if !depends_on_state(outcome) {
         return None;
     }
@@ -57,7 +57,7 @@ pub fn encode_outcome(outcome: Result<&Answered, &Error>) -> Option<Bytes> {
 /// # Errors
 /// [`DecodeError`] when the bytes are no outcome of a strong write: the name may be that of an
 /// eventual one.
-pub fn decode_outcome(bytes: Bytes) -> Result<Result<Answered, Error>, DecodeError> {
+pub fn decode_outcome(bytes: Bytes) -> Result<Result<CostedReply, Error>, DecodeError> {
     let mut reader = Reader::new(bytes);
     if reader.byte()? != VERSION {
         return Err(DecodeError::new("an outcome's version"));
@@ -65,7 +65,7 @@ pub fn decode_outcome(bytes: Bytes) -> Result<Result<Answered, Error>, DecodeErr
     let kind = reader.byte()?;
     let box_usage = BoxUsage(reader.varint()?);
     let outcome = match kind {
-        DONE => Ok(Answered {
+        DONE => Ok(CostedReply {
             reply: Reply::Done,
             box_usage,
         }),

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, ElementOp, Register, Stamp};
 
 use crate::kind::Kind;
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::service::{Class, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble};
 use crate::simpledb::{
-    self, Acceptance, Answered, AttributeDelete, AttributePut, Code, Context, Error, Expected,
+    self, Acceptance, AttributeDelete, AttributePut, Code, Context, CostedReply, Error, Expected,
     Limits, Request, counters,
 };
 use crate::{CollectionId, Decision, KeyBuilder, Mode, Table, View, ViewError, item_key, service};
@@ -18,7 +18,7 @@ pub enum SimpleDb {}
 
 impl Service for SimpleDb {
     type Request = Request;
-    type Reply = Answered;
+    type Reply = CostedReply;
     type Refusal = Error;
     type Limits = Limits;
 
@@ -114,13 +114,13 @@ impl Service for SimpleDb {
             }
     }
 
-    fn permits(
+    fn effective_level(
         mode: Option<Mode>,
-        of_collection: Option<Preference>,
-        demand: &Demand,
+        of_collection: Option<DefaultConsistency>,
+        consistency: &ConsistencyOptions,
         request: &Request,
     ) -> Result<(Level, Option<Bound>), Error> {
-        simpledb::permits(mode, of_collection, demand, request)
+        simpledb::effective_level(mode, of_collection, consistency, request)
     }
 
     fn decide(
@@ -225,7 +225,7 @@ impl Service for SimpleDb {
         error.code.depends_on_state()
     }
 
-    fn keep(outcome: Result<&Answered, &Error>) -> Option<Bytes> {
+    fn keep(outcome: Result<&CostedReply, &Error>) -> Option<Bytes> {
         simpledb::encode_outcome(outcome)
     }
 

@@ -1,12 +1,12 @@
 //! The last look at an eventual operation: the head settles it once and for all (PR-3).
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, Marks, Stamp};
+use fader_chain::{Change, ElementOp, Stamp, TombstonePolicy};
 
 use crate::level::Cause;
 use crate::simpledb::Limits;
 use crate::simpledb::result::encode_cause;
-use crate::simpledb::write::{Hindered, Write};
+use crate::simpledb::write::{Write, WriteError};
 use crate::{View, ViewError, split_item_key};
 
 /// What becomes of an eventual operation.
@@ -43,14 +43,15 @@ pub fn settle(
 ) -> Result<Settled, ViewError> {
     let (collection, _) = split_item_key(key)
         .ok_or_else(|| ViewError("an operation on what is no item".to_owned()))?;
-    let Some(mut write) = Write::under(newest, limits, collection, Marks::Kept, stamp)? else {
+    let Some(mut write) = Write::under(newest, limits, collection, TombstonePolicy::Kept, stamp)?
+    else {
         return Ok(Settled::Refused(Cause::Gone));
     };
     let found = write.find_at(key.clone())?;
     write.merge(found, ops)?;
     match write.finish() {
         Ok(changes) => Ok(Settled::Apply(changes)),
-        Err(Hindered::Limit(code)) => Ok(Settled::Refused(Cause::Limit(code))),
-        Err(Hindered::View(error)) => Err(error),
+        Err(WriteError::Limit(code)) => Ok(Settled::Refused(Cause::Limit(code))),
+        Err(WriteError::View(error)) => Err(error),
     }
 }

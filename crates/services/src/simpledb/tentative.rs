@@ -2,9 +2,10 @@
 //! in, index included (SDB-6.7).
 //!
 //! Invariants:
-//! - T1 a register's mutations are those that its own unsettled operations cause on the committed
-//!   state it was shown with last. Whoever applies an entry shows its registers again.
-//! - T2 no two registers mutate one key: an index key names its item.
+//! - TENT-1 a register's mutations are those that its own unsettled operations cause on the
+//!   committed state it was shown with last. A member that applies an entry shows its registers
+//!   again.
+//! - TENT-2 no two registers mutate one key: an index key names its item.
 //!
 //! Counters stay the committed ones, but for the number of items, which `count(*)` needs.
 

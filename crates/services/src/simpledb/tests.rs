@@ -5,7 +5,7 @@ mod model;
 mod parameters;
 mod script;
 
-use fader_chain::{Change, EntryId, Register, Under};
+use fader_chain::{ApplyContext, Change, EntryId, Register};
 
 use super::*;
 use crate::catalog::AccountId;
@@ -53,11 +53,11 @@ impl Service {
     }
 
     /// Carries out a request.
-    pub(crate) fn run(&mut self, request: &Request) -> Result<Answered, Error> {
+    pub(crate) fn run(&mut self, request: &Request) -> Result<CostedReply, Error> {
         self.run_with_changes(request).0
     }
 
-    fn run_with_changes(&mut self, request: &Request) -> (Result<Answered, Error>, Vec<Change>) {
+    fn run_with_changes(&mut self, request: &Request) -> (Result<CostedReply, Error>, Vec<Change>) {
         if !request.is_write() {
             return (
                 answer(&self.view, &self.context(request), request),
@@ -76,7 +76,7 @@ impl Service {
 
     /// Sweeps once; how many keys went.
     fn sweep(&mut self, batch: usize) -> usize {
-        let changes = catalog::sweep(&self.view, batch).unwrap();
+        let changes = catalog::purge(&self.view, batch).unwrap();
         assert!(changes.len() <= batch);
         self.apply(&changes);
         changes.len()
@@ -84,7 +84,7 @@ impl Service {
 
     fn apply(&mut self, changes: &[Change]) {
         self.entries += 1;
-        let under = Under::strong(EntryId::new(1, self.entries));
+        let under = ApplyContext::strong(EntryId::new(1, self.entries));
         self.view.apply(changes, &under).unwrap();
     }
 }
@@ -161,7 +161,7 @@ fn check_integrity(view: &MapView) {
     }
 }
 
-/// Counts everything again from the registers, and compares (K2, N1).
+/// Counts everything again from the registers, and compares (KEY-2, DOMAIN-1).
 #[track_caller]
 fn check_derived(view: &MapView) {
     use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ fn check_derived(view: &MapView) {
                 .map(put),
         );
     }
-    let under = Under::strong(EntryId::ZERO);
+    let under = ApplyContext::strong(EntryId::ZERO);
     expected.apply(&changes, &under).unwrap();
     let is_derived =
         |key: &[u8]| b"xam".contains(&key[8]) && counted.contains_key(&collection_of(key));

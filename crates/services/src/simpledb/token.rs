@@ -10,10 +10,10 @@
 //! of its steps is a bijection, so no change of a single byte goes unseen.
 //!
 //! Invariants:
-//! - T1 a token opens only for the account, the kind and the text that it was sealed for.
+//! - SELTOK-1 a token opens only for the account, the kind and the text that it was sealed for.
 //!
-//! Deliberately absent: secrecy and authenticity. Whoever forges a token names a position in his
-//! own data, so a position must do no harm whatever it says.
+//! Deliberately absent: secrecy and authenticity. A client that forges a token names a position in
+//! its own data, so a position must do no harm with any content.
 
 use bytes::Bytes;
 

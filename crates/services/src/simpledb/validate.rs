@@ -1,8 +1,8 @@
 //! What is wrong with the parameters of a request, before any state is looked at.
 //!
-//! The first thing wrong is what is reported, in this order: the domain's name; how many items
-//! there are; then item by item its name, how many attributes it has, and attribute by attribute
-//! the name and the value; last the condition. Only then is the domain looked for.
+//! The first thing wrong is what is reported, in this order. First come the domain's name and how
+//! many items there are. Then come item by item its name, how many attributes it has, and attribute
+//! by attribute the name and the value. Last is the condition. Only then is the domain looked for.
 
 use std::collections::BTreeSet;
 

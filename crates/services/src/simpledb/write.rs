@@ -1,19 +1,20 @@
 //! One write of one or several items: from element operations to all changes of its entry.
 //!
 //! The registers are merged by the members; index and counters are derived here, from each item's
-//! register before and after. "After" is the same merge: for a strong write under a stamp newer
-//! than every other (Lemma 1), for the settlement of an eventual one under its own (SDB-5.3).
+//! register before and after. "After" is the same merge. A strong write has a stamp newer than
+//! every other (Lemma 1); the settlement of an eventual one has its own (SDB-5.3).
 //!
 //! Invariants:
-//! - W1 an item is changed at most once in a write.
-//! - W2 the changes keep K2 (key.rs), if they are applied to the state they were derived from.
-//! - W3 a merge is a change even where nothing visible differs (D12).
+//! - SDBWRITE-1 an item is changed at most once in a write.
+//! - SDBWRITE-2 the changes keep KEY-2 (key.rs), if they are applied to the state they were derived
+//!   from.
+//! - SDBWRITE-3 a merge is a change even where nothing visible differs (D12).
 
 use bytes::Bytes;
-use fader_chain::{Change, ElementOp, Marks, Register, Stamp};
+use fader_chain::{Change, ElementOp, Register, Stamp, TombstonePolicy};
 
+use crate::simpledb::counter_delta::{CounterBase, CounterDelta};
 use crate::simpledb::pairs::{sorted_pairs, stored_register};
-use crate::simpledb::tally::{Basis, Tally};
 use crate::simpledb::{Code, Context, Error, Limits};
 use crate::{CollectionId, View, ViewError, index_key, item_key, split_item_key};
 
@@ -21,9 +22,9 @@ use crate::{CollectionId, View, ViewError, index_key, item_key, split_item_key};
 pub(crate) struct Write<'a> {
     view: &'a dyn View,
     collection: CollectionId,
-    marks: Marks,
+    marks: TombstonePolicy,
     stamp: Stamp,
-    tally: Tally<'a>,
+    tally: CounterDelta<'a>,
     changes: Vec<Change>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Found {
 
 /// Why a write came to nothing.
 #[derive(Debug)]
-pub(crate) enum Hindered {
+pub(crate) enum WriteError {
     /// A limit forbids it.
     Limit(Code),
     /// The store failed.
@@ -51,8 +52,8 @@ impl<'a> Write<'a> {
     pub(crate) fn new(view: &'a dyn View, context: &Context<'a>) -> Result<Self, Error> {
         let collection = context.collection.ok_or_else(Error::no_such_domain)?;
         let marks = match context.mode.keeps_marks() {
-            true => Marks::Kept,
-            false => Marks::Dropped,
+            true => TombstonePolicy::Kept,
+            false => TombstonePolicy::Dropped,
         };
         let write = Write::under(view, context.limits, collection, marks, Stamp::MAX)?;
         write.ok_or_else(Error::no_such_domain)
@@ -63,10 +64,10 @@ impl<'a> Write<'a> {
         view: &'a dyn View,
         limits: &'a Limits,
         collection: CollectionId,
-        marks: Marks,
+        marks: TombstonePolicy,
         stamp: Stamp,
     ) -> Result<Option<Self>, ViewError> {
-        let tally = Tally::new(view, limits, collection, Basis::Same)?;
+        let tally = CounterDelta::new(view, limits, collection, CounterBase::Same)?;
         Ok(tally.map(|tally| Write {
             view,
             collection,
@@ -114,26 +115,26 @@ impl<'a> Write<'a> {
     }
 
     /// All changes of the write.
-    pub(crate) fn finish(mut self) -> Result<Vec<Change>, Hindered> {
+    pub(crate) fn finish(mut self) -> Result<Vec<Change>, WriteError> {
         if let Some(code) = self.tally.finish()? {
-            return Err(Hindered::Limit(code));
+            return Err(WriteError::Limit(code));
         }
         self.tally.put(&mut self.changes);
         Ok(self.changes)
     }
 }
 
-impl From<ViewError> for Hindered {
+impl From<ViewError> for WriteError {
     fn from(error: ViewError) -> Self {
-        Hindered::View(error)
+        WriteError::View(error)
     }
 }
 
-impl From<Hindered> for Error {
-    fn from(hindered: Hindered) -> Self {
+impl From<WriteError> for Error {
+    fn from(hindered: WriteError) -> Self {
         match hindered {
-            Hindered::Limit(code) => Error::limit(code),
-            Hindered::View(error) => error.into(),
+            WriteError::Limit(code) => Error::limit(code),
+            WriteError::View(error) => error.into(),
         }
     }
 }

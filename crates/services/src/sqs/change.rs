@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - QU-6 a handle changes the message of the receive that it was given for, of this queue, and no
-//!   other; where a newer one was given, nothing.
+//!   other. Where a newer one was given, it changes nothing.
 
 use fader_chain::{Change, Guard};
 

@@ -1,12 +1,12 @@
 //! Dead letters: messages that were received often enough move to another queue.
 //!
 //! On one chain a move is part of the receive's entry. Towards another chain the receive hides the
-//! messages and begins a step (`steps`) that carries them: the destination puts them, once; then
+//! messages and begins a step (`steps`) that carries them. The destination puts them, once. Then
 //! their own chain deletes them, or shows them again where the destination took none.
 //!
 //! Invariants:
-//! - QU-10 a message is in one queue: it leaves its own in the entry that puts it into the other,
-//!   or its step's record has it until it is known to be there.
+//! - QU-10 a message is in one queue. It leaves its own in the entry that puts it into the other.
+//!   Or its step's record has it until it is known to be there.
 
 use bytes::Bytes;
 use fader_chain::{ALL_GUARDS, ChainId, Change, Guard};
@@ -134,7 +134,7 @@ impl Default for DeadLetters<'_> {
 }
 
 impl<'a> DeadLetters<'a> {
-    /// For messages that go to this place, whatever their queue says.
+    /// For messages that go to this place, with any setting of their queue.
     pub(crate) fn towards(
         terms: Terms<'a>,
         (chain, collection): (ChainId, CollectionId),

@@ -41,7 +41,7 @@ pub enum Code {
 }
 
 /// What a code is called: its number between nodes, its shape in JSON, its code in Query and in
-/// `x-amzn-query-error`, its HTTP status, and whether it rests on the state that was found.
+/// `x-amzn-query-error`. Also its HTTP status, and whether it rests on the state that was found.
 struct Naming(Code, &'static str, &'static str, u16, bool);
 
 const SQS: &str = "com.amazonaws.sqs#";

@@ -1,4 +1,4 @@
-//! Whatever comes back as a handle, a token or a policy of queues: read or refused.
+//! Anything that comes back as a handle, a token or a policy of queues: read or refused.
 
 use crate::CollectionId;
 use fader_fuzz::{Corpus, run};

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - QU-13 a request of another account, an unsigned one, and one of a key with granted rights only
-//!   is served where the policy allows it; no request where it denies it.
+//!   is served where the policy allows it. No request is served where it denies it.
 
 use fader_chain::{Change, Guard};
 use serde_json::{Value as Json, json};

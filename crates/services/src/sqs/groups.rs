@@ -1,6 +1,6 @@
 //! The groups of a FIFO queue.
 //!
-//! A group is ready when none of its messages is in flight and its first one can be received: then
+//! A group is ready when none of its messages is in flight and its first one can be received. Then
 //! it stands among the ready groups, at that message. So a receive meets no group that is blocked.
 //!
 //! Invariants:

@@ -22,8 +22,8 @@
 //!
 //! Invariants:
 //! - QL-1 a message has a row in 'B' from its send to its deletion, and that row never changes.
-//! - QL-2 a message with a state is in exactly one place of 'R', 'W' and 'F', as its state says,
-//!   unless it is on its way to another chain.
+//! - QL-2 a message with a state is in exactly one place of 'R', 'W' and 'F', as its state says. A
+//!   message on its way to another chain is an exception.
 //! - QL-3 a purge begins an era; rows of an earlier one are no messages and go in bounded steps.
 
 use bytes::Bytes;

@@ -10,8 +10,8 @@
 //! `receive`, `send`, `change`, `dead`, `moving`, `queues`, `grants`.
 //!
 //! Deliberately absent: wire formats and queue URLs (gateway), time and randomness (they come in
-//! with the request), encryption (its attributes are kept), fairness between groups of a standard
-//! queue, AWS's quotas on rates.
+//! with the request), encryption (its attributes are kept). Also fairness between groups of a
+//! standard queue, and AWS's quotas on rates.
 
 mod attempts;
 mod batch;
@@ -55,7 +55,7 @@ pub use reply::{
     ChangedEntry, Entry, Message, Page, Peeked, Received, Reply, Sent, SentEntry, Task, show_uuid,
 };
 pub use seam::Sqs;
-pub use settings::{account_in, name_in};
+pub use settings::{NEW_QUEUE, Times, account_in, name_in};
 pub use show::show_sequence;
 pub(crate) use wire::{wire_choice, wire_fields};
 
@@ -131,8 +131,8 @@ pub(crate) fn answer(
     }
 }
 
-/// What changes when the first queue of a chain that has work to do at `now_ms` does some of it,
-/// `batch` rows at most; nothing when there is none. Asked again it goes on.
+/// What changes when the first queue of a chain that has work to do at `now_ms` does some of it. It
+/// does `batch` rows at most; nothing when there is none. Asked again it goes on.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.

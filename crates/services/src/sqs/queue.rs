@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - QU-4 the low mark of an index is its least spot: no scan passes rows that were removed.
-//! - QU-5 the time of decisions never falls, from entry to entry, whoever decides.
+//! - QU-5 the time of decisions never falls, from entry to entry, at any head.
 
 use bytes::Bytes;
 use fader_chain::{Change, Guard, Guards, Layered, Mutations};
@@ -263,7 +263,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Until [`Queue::settle_lows`] a low mark may be less than the least spot: a batch looks for
+    /// Until [`Queue::settle_lows`] a low mark may be less than the least spot. A batch looks for
     /// the next one once, not for each row that it withdraws.
     pub(crate) fn postpone_lows(&mut self) {
         self.is_postponed = true;
@@ -433,7 +433,7 @@ impl<'a> Queue<'a> {
 }
 
 /// What the change of a queue's row means to receives that wait. Each entry that changes a queue
-/// writes its counters, which have its time and the first message of each order; the other rows say
+/// writes its counters, which have its time and the first message of each order. The other rows say
 /// nothing more.
 pub(crate) fn stir(key: &[u8], value: Option<&Bytes>) -> Stir {
     if key.get(size_of::<CollectionId>()) != Some(&(Table::QueueCounters as u8)) {

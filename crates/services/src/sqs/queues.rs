@@ -6,14 +6,16 @@
 //! Invariants:
 //! - QU-7 what was sent before a purge is not received after it.
 
+mod tags;
+
 use bytes::Bytes;
 use fader_chain::{Change, Guard};
 
+use self::tags::{check_tags, sorted};
+pub(crate) use self::tags::{tag, tags, untag};
 use crate::catalog::{self, AccountId, Name, State};
 use crate::service::Context;
-use crate::sqs::command::{
-    CreateQueue, List, Named, Pairs, Request, SetQueueAttributes, TagQueue, UntagQueue,
-};
+use crate::sqs::command::{CreateQueue, List, Named, Pairs, Request, SetQueueAttributes};
 use crate::sqs::dead;
 use crate::sqs::error::{Code, Error};
 use crate::sqs::grants;
@@ -27,8 +29,6 @@ use crate::sqs::settings::{Settings, account_in};
 use crate::{Direction, Kind, Mode, Reason, View, ViewError};
 
 const NAME_BYTES_MAX: usize = 80;
-const TAG_KEY_MAX: usize = 128;
-const TAG_VALUE_MAX: usize = 256;
 /// Rows about deleted queues that one creation or deletion clears away: more than it adds.
 const FORGOTTEN: usize = 4;
 
@@ -114,7 +114,7 @@ fn mode(command: &CreateQueue) -> Result<Mode, Error> {
     Ok(mode)
 }
 
-/// Refuses a mode that a queue of this name cannot have, in words: receives are strong, and the
+/// Refuses a mode that a queue of this name cannot have, in words. Receives are strong, and the
 /// order of a FIFO queue is that of its sends.
 pub(crate) fn check_mode(queue: &str, mode: Mode) -> Result<(), String> {
     let is_fifo = queue.ends_with(".fifo");
@@ -449,85 +449,6 @@ pub(crate) fn set(
     }
     changes.extend(queue.finish());
     Ok((Reply::Done, changes))
-}
-
-/// Adds tags.
-pub(crate) fn tag(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    request: &Request,
-    command: &TagQueue,
-) -> Decided {
-    let mut queue = Queue::of(view, context)?;
-    grants::check(&queue.settings, request, Terms::new(view, context))?;
-    if command.tags.is_empty() {
-        return Err(Error::missing("Tags"));
-    }
-    let mut settings = queue.settings.clone();
-    let tags = &mut settings.tags;
-    tags.retain(|(key, _)| command.tags.iter().all(|(it, _)| it != key));
-    tags.extend(command.tags.iter().cloned());
-    *tags = sorted(std::mem::take(tags));
-    check_tags(tags, context.limits)?;
-    queue.set(settings);
-    Ok((Reply::Done, queue.finish()))
-}
-
-/// Removes tags.
-pub(crate) fn untag(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    request: &Request,
-    command: &UntagQueue,
-) -> Decided {
-    let mut queue = Queue::of(view, context)?;
-    grants::check(&queue.settings, request, Terms::new(view, context))?;
-    if command.keys.is_empty() {
-        return Err(Error::missing("TagKeys"));
-    }
-    let mut settings = queue.settings.clone();
-    settings.tags.retain(|(key, _)| !command.keys.contains(key));
-    queue.set(settings);
-    Ok((Reply::Done, queue.finish()))
-}
-
-/// The tags of a queue.
-pub(crate) fn tags(
-    view: &dyn View,
-    context: &Context<'_, Limits>,
-    request: &Request,
-) -> Result<Reply, Error> {
-    let queue = Queue::of(view, context)?;
-    grants::check(&queue.settings, request, Terms::new(view, context))?;
-    Ok(Reply::Pairs(queue.settings.tags))
-}
-
-fn sorted(mut pairs: Pairs) -> Pairs {
-    pairs.sort();
-    pairs
-}
-
-fn check_tags(tags: &Pairs, limits: &Limits) -> Result<(), Error> {
-    let most = limits.tags;
-    if most < tags.len() {
-        let message = format!("Too many tags added for queue: at most {most} are allowed.");
-        return Err(Error::new(Code::InvalidParameterValue, message));
-    }
-    let is_bad = |(key, value): &&(String, String)| {
-        !(1..=TAG_KEY_MAX).contains(&key.chars().count())
-            || TAG_VALUE_MAX < value.chars().count()
-            || key.to_ascii_lowercase().starts_with("aws:")
-    };
-    match tags.iter().find(is_bad) {
-        None => Ok(()),
-        Some((key, _)) => {
-            let message = format!(
-                "Tag keys must be between 1 and 128 characters in length and \
-                                   must not begin with aws:, values at most 256: {key}"
-            );
-            Err(Error::new(Code::InvalidParameterValue, message))
-        }
-    }
 }
 
 /// Purges a queue: a new era begins, and rows of the old one go in bounded steps (QL-3).

@@ -163,8 +163,8 @@ fn attempt(
     Ok(Picked::Decided(reply, changes))
 }
 
-/// When the next message can be received that cannot be now: one that is hidden, or in a FIFO queue
-/// one behind a message whose retention ends then.
+/// When the next message can be received that cannot be now. That is one that is hidden, or in a
+/// FIFO queue one behind a message whose retention ends then.
 fn next_due(queue: &mut Queue<'_>) -> Result<Option<u64>, ViewError> {
     let front = queue.front(Index::Scheduled, Spot::MIN, 1)?;
     let shown = front.rows.first().map(|(spot, _)| spot.at);

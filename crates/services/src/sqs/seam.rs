@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, ElementOp, Reader, Settled, Stamp};
 
 use crate::forward::wire::Wire as _;
-use crate::level::{Bound, Demand, Level, Preference};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::service::{
     Acceptance, Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, Wait,
 };
@@ -97,21 +97,23 @@ impl Service for Sqs {
         }
     }
 
-    fn permits(
+    fn effective_level(
         mode: Option<Mode>,
-        of_collection: Option<Preference>,
-        demand: &Demand,
+        of_collection: Option<DefaultConsistency>,
+        consistency: &ConsistencyOptions,
         request: &Request,
     ) -> Result<(Level, Option<Bound>), Error> {
         let is_send = matches!(&request.command, Command::SendMessage(it)
             if !it.queue.ends_with(".fifo"));
         let takes = is_send && mode.is_none_or(Mode::takes_eventual);
-        match demand.level {
+        match consistency.level {
             Level::Strong | Level::Barrier => Ok((Level::Strong, None)),
-            Level::Eventual { .. } if !takes || demand.bound.is_some() => Err(tentative::refused()),
-            Level::Eventual { .. } => Ok((demand.level, None)),
+            Level::Eventual { .. } if !takes || consistency.bound.is_some() => {
+                Err(tentative::refused())
+            }
+            Level::Eventual { .. } => Ok((consistency.level, None)),
             Level::Default => {
-                let preferred = demand.preference.into_iter().chain(of_collection);
+                let preferred = consistency.preference.into_iter().chain(of_collection);
                 let mut eventual = preferred
                     .filter(|_| takes && mode.is_some())
                     .map(|it| it.level);
@@ -237,7 +239,7 @@ impl Service for Sqs {
     }
 }
 
-/// The ARN in the text of a redrive policy, whatever else it says: it is judged when it is set.
+/// The ARN in the text of a redrive policy, with any other content: it is judged when it is set.
 fn arn_in(policy: &str) -> Option<&str> {
     let from = policy.find("arn:aws:sqs:")?;
     let end = policy[from..].find('"')?;

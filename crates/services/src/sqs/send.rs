@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - QU-3 within five minutes of a first send a message of the same deduplication id is not put
-//!   again, though it was deleted since: its send answers as the first one did.
+//!   again, though it was deleted since. Its send answers as the first one did.
 
 use fader_chain::{Change, Guard};
 

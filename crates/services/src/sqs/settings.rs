@@ -136,6 +136,27 @@ const NAMES: [&str; 16] = [
     "QueueArn",
 ];
 
+/// The times of a queue of which nothing is said, in seconds, as AWS documents them.
+pub const NEW_QUEUE: Times = Times {
+    visibility_s: 30,
+    retention_s: 345_600,
+    delay_s: 0,
+    wait_s: 0,
+};
+
+/// The times of a queue, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// How long a received message is hidden from other receivers.
+    pub visibility_s: u64,
+    /// How long a message is kept.
+    pub retention_s: u64,
+    /// How long a message is hidden after it is sent.
+    pub delay_s: u64,
+    /// How long a receive waits for messages.
+    pub wait_s: u64,
+}
+
 impl Settings {
     /// Those of a queue of which nothing is said.
     pub(crate) fn new(
@@ -150,11 +171,11 @@ impl Settings {
             secret,
             created_ms: now_ms,
             modified_ms: now_ms,
-            visibility_s: 30,
+            visibility_s: NEW_QUEUE.visibility_s,
             message_bytes: limits.message_bytes as u64,
-            retention_s: 345_600,
-            delay_s: 0,
-            wait_s: 0,
+            retention_s: NEW_QUEUE.retention_s,
+            delay_s: NEW_QUEUE.delay_s,
+            wait_s: NEW_QUEUE.wait_s,
             policy: None,
             redrive: None,
             redrive_allow: None,

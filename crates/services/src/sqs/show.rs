@@ -19,8 +19,8 @@ use crate::sqs::reply::{Message, Peeked, Received, Reply, Selection};
 /// Scheduled messages that are counted one by one, where some of them can be received already.
 const COUNTED_MAX: usize = 10_000;
 
-/// Messages that a peek passes at most. Those that are over are left out until they are swept, and
-/// those on their way to another chain: behind so many of them the next peek goes on.
+/// Messages that a peek passes at most. Those that are over are left out until they are purged, and
+/// so are those on their way to another chain. Behind so many of them the next peek goes on.
 const PEEKED_MAX: usize = 256;
 
 /// The messages of a receive, read when its entry is committed. One that was deleted in between is

@@ -1,7 +1,7 @@
 //! Eventual sends to a queue of the mode `mixed`.
 //!
 //! A member that takes one stamps an operation on a register of its own, named by the message's id:
-//! one element, the message. Nobody looks into it before its promotion; then the head enters the
+//! one element, the message. No reader looks into it before its promotion. Then the head enters the
 //! message as a strong send does, at the time of its promotion, and the register goes.
 //!
 //! ```text
@@ -136,7 +136,7 @@ pub(crate) fn settle(
     changes.push(Change::Merge {
         key: key.clone(),
         ops: ops.to_vec(),
-        marks: fader_chain::Marks::Kept,
+        marks: fader_chain::TombstonePolicy::Kept,
     });
     Ok(Settled::Apply(changes))
 }

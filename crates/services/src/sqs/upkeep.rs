@@ -12,8 +12,8 @@ use crate::sqs::moving;
 use crate::sqs::queue::{Queue, Terms};
 use crate::{Direction, ViewError};
 
-/// What changes when the first queue that has work to do at `now_ms` does some of it, `batch` rows
-/// at most; nothing when there is no work. Asked again it goes on.
+/// What changes when the first queue that has work to do at `now_ms` does some of it. It does
+/// `batch` rows at most; nothing when there is no work. Asked again it goes on.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.

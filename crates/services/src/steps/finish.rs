@@ -77,7 +77,7 @@ impl Finish {
             (Stage::Take, Heard::Taken(Taken::Done(outcome))) => Stage::Settle(outcome),
             // Its record is settled: by others, who knew what came of it.
             (Stage::Take, Heard::Taken(Taken::Passed)) => Stage::Over(Taken::Passed),
-            // X6.
+            // STEP-6.
             (Stage::Take, Heard::Nothing) if !self.guards.has(Guard::StepTaken) => {
                 Stage::Settle(Bytes::new())
             }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, ViewError};
 
 use crate::catalog;
-use crate::level::{Bound, Demand, Level, Preference, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::request::Limits;
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::steps::{self, Command, Taken};
@@ -36,6 +36,7 @@ impl From<catalog::Refusal> for Refusal {
     fn from(refusal: catalog::Refusal) -> Self {
         match refusal {
             catalog::Refusal::View(error) => error.into(),
+            catalog::Refusal::Unavailable { words, .. } => Refusal::Failed(words),
             other => Refusal::Invalid(other.to_string()),
         }
     }
@@ -44,7 +45,7 @@ impl From<catalog::Refusal> for Refusal {
 impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Failed(why) => catalog::Refusal::View(ViewError(why)),
+            Refusal::Failed(why) => catalog::Refusal::of_words(why),
             Refusal::Invalid(why) => catalog::Refusal::Invalid(why),
         }
     }
@@ -72,10 +73,10 @@ impl Service for Steps {
         }
     }
 
-    fn permits(
+    fn effective_level(
         _mode: Option<Mode>,
-        _of_collection: Option<Preference>,
-        _demand: &Demand,
+        _of_collection: Option<DefaultConsistency>,
+        _demand: &ConsistencyOptions,
         _command: &Command,
     ) -> Result<(Level, Option<Bound>), Refusal> {
         Ok((Level::Strong, None))

@@ -2,7 +2,7 @@
 //! the simulator.
 
 use bytes::Bytes;
-use fader_chain::{ALL_GUARDS, ChainId, EntryId, Under};
+use fader_chain::{ALL_GUARDS, ApplyContext, ChainId, EntryId};
 use proptest::prelude::*;
 
 use super::*;
@@ -71,7 +71,7 @@ fn a_collection_of_any_kind_comes_and_goes_by_steps() {
         let mut take = |step: &Step| {
             let decision = take(&view, &ALL_GUARDS, ChainId::SYSTEM, step).unwrap();
             index += 1;
-            let under = Under::strong(EntryId::new(1, index));
+            let under = ApplyContext::strong(EntryId::new(1, index));
             view.apply(&decision.changes, &under).unwrap();
             let name = name(kind);
             let there = catalog::collection(&view, name.name()).unwrap();
@@ -79,7 +79,7 @@ fn a_collection_of_any_kind_comes_and_goes_by_steps() {
         };
         let step = found(kind, 300);
         assert_eq!(take(&step), (false, Some(CollectionId(300))));
-        assert_eq!(take(&step), (true, Some(CollectionId(300))), "X7");
+        assert_eq!(take(&step), (true, Some(CollectionId(300))), "STEP-7");
         let raze = Step {
             action: Action::Raze(name(kind), CollectionId(300)),
             ..step.clone()
@@ -90,14 +90,14 @@ fn a_collection_of_any_kind_comes_and_goes_by_steps() {
 }
 
 #[test]
-fn what_is_no_record_is_damage_and_no_panic() {
+fn a_malformed_record_is_damage_and_no_panic() {
     for value in [&b""[..], b"\x02", b"\x01\x01\x63", b"\x01\x01\x00\x09"] {
         let mut view = MapView::default();
         let change = Change::Put {
             key: record_key(3),
             value: Bytes::from_static(value),
         };
-        let under = Under::strong(EntryId::new(1, 1));
+        let under = ApplyContext::strong(EntryId::new(1, 1));
         view.apply(&[change], &under).unwrap();
         assert!(unsettled(&view, 9).is_err(), "{value:?}");
     }

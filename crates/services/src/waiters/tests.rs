@@ -20,7 +20,9 @@ fn waiting(tokens: impl IntoIterator<Item = u64>) -> Waiters {
     let mut waiters = Waiters::new(Bounds::default());
     for token in tokens {
         let wait = for_alike(0, NOW + 100);
-        waiters.wait(Token(token), HERE, wait, (NOW, 10)).unwrap();
+        waiters
+            .wait(CorrelationId(token), HERE, wait, (NOW, 10))
+            .unwrap();
     }
     waiters
 }
@@ -33,23 +35,25 @@ fn an_entry_has_one_more_decided_again_than_it_serves() {
     assert_eq!(waiters.pop(), None, "elsewhere");
     waiters.stirred(HERE, Stir::Now);
     for served in 0..3 {
-        assert_eq!(waiters.pop(), Some(Token(served)));
+        assert_eq!(waiters.pop(), Some(CorrelationId(served)));
         assert_eq!(waiters.pop(), None, "Q4");
-        waiters.leave(Token(served));
+        waiters.leave(CorrelationId(served));
     }
-    assert_eq!(waiters.pop(), Some(Token(3)));
-    waiters.again(Token(3), NOW).unwrap();
+    assert_eq!(waiters.pop(), Some(CorrelationId(3)));
+    waiters.again(CorrelationId(3), NOW).unwrap();
     assert_eq!(waiters.pop(), None, "those behind it would wait too");
     waiters.stirred(HERE, Stir::Now);
-    assert_eq!(waiters.pop(), Some(Token(3)), "Q2");
+    assert_eq!(waiters.pop(), Some(CorrelationId(3)), "Q2");
 }
 
 #[test]
-fn who_waits_for_something_else_is_asked_too() {
+fn a_waiter_for_another_value_is_decided_too() {
     let mut waiters = Waiters::new(Bounds::default());
     for (token, alike) in [(0, 9), (1, 5), (2, 9), (3, 5)] {
         let wait = for_alike(alike, NOW + 100);
-        waiters.wait(Token(token), HERE, wait, (NOW, 0)).unwrap();
+        waiters
+            .wait(CorrelationId(token), HERE, wait, (NOW, 0))
+            .unwrap();
     }
     waiters.stirred(HERE, Stir::Now);
     let mut asked = Vec::new();
@@ -68,19 +72,21 @@ fn deadlines_pass_in_order_and_say_when_the_next_one_is() {
     let mut waiters = Waiters::new(Bounds::default());
     for (token, until_ms) in [(0, 1_300), (1, 1_100), (2, 1_200)] {
         let wait = for_alike(0, until_ms);
-        waiters.wait(Token(token), HERE, wait, (NOW, 0)).unwrap();
+        waiters
+            .wait(CorrelationId(token), HERE, wait, (NOW, 0))
+            .unwrap();
     }
     assert_eq!(waiters.pass(NOW), Some(1_100));
     assert_eq!(waiters.pop(), None);
     assert_eq!(waiters.pass(1_100), Some(1_200));
-    assert_eq!(waiters.pop(), Some(Token(1)));
-    let again = waiters.again(Token(1), 1_100);
+    assert_eq!(waiters.pop(), Some(CorrelationId(1)));
+    let again = waiters.again(CorrelationId(1), 1_100);
     assert_eq!(again, Err(Reason::WaitTooLong), "it may wait no more");
     assert_eq!(waiters.count(), 2);
     assert_eq!(waiters.pass(2_000), None);
-    assert_eq!(waiters.pop(), Some(Token(0)));
-    waiters.leave(Token(0));
-    assert_eq!(waiters.pop(), Some(Token(2)));
+    assert_eq!(waiters.pop(), Some(CorrelationId(0)));
+    waiters.leave(CorrelationId(0));
+    assert_eq!(waiters.pop(), Some(CorrelationId(2)));
 }
 
 #[test]
@@ -91,7 +97,12 @@ fn too_many_too_much_and_too_long_are_refused_and_take_no_room() {
     };
     let mut waiters = Waiters::new(bounds);
     let mut wait = |token, until_ms, size| {
-        waiters.wait(Token(token), HERE, for_alike(0, until_ms), (NOW, size))
+        waiters.wait(
+            CorrelationId(token),
+            HERE,
+            for_alike(0, until_ms),
+            (NOW, size),
+        )
     };
     let longest = NOW + WAIT_MAX.as_millis() as u64;
     assert_eq!(wait(0, longest + 1, 1), Err(Reason::WaitTooLong));
@@ -102,21 +113,25 @@ fn too_many_too_much_and_too_long_are_refused_and_take_no_room() {
     assert_eq!(wait(1, longest, 11), Err(Reason::TooManyWaiting));
     assert_eq!(wait(1, longest, 10), Ok(()));
     assert_eq!(wait(2, longest, 0), Err(Reason::TooManyWaiting));
-    waiters.leave(Token(0));
-    let taken = waiters.wait(Token(2), HERE, for_alike(0, longest), (NOW, 20));
+    waiters.leave(CorrelationId(0));
+    let taken = waiters.wait(CorrelationId(2), HERE, for_alike(0, longest), (NOW, 20));
     assert_eq!(taken, Ok(()));
-    assert_eq!(waiters.end(), [Token(1), Token(2)]);
+    assert_eq!(waiters.end(), [CorrelationId(1), CorrelationId(2)]);
     assert_eq!(waiters.count(), 0);
 }
 
 #[test]
-fn who_hung_up_while_it_was_to_be_served_hands_its_turn_on() {
+fn a_client_that_hung_up_gives_its_turn_to_the_next() {
     let mut waiters = waiting(0..3);
     waiters.stirred(HERE, Stir::Now);
-    waiters.leave(Token(0));
-    assert_eq!(waiters.pop(), Some(Token(1)), "not lost with the first");
-    waiters.leave(Token(1));
-    assert_eq!(waiters.pop(), Some(Token(2)));
+    waiters.leave(CorrelationId(0));
+    assert_eq!(
+        waiters.pop(),
+        Some(CorrelationId(1)),
+        "not lost with the first"
+    );
+    waiters.leave(CorrelationId(1));
+    assert_eq!(waiters.pop(), Some(CorrelationId(2)));
 }
 
 /// What happens to waiters; tokens are the order of arrival.
@@ -141,7 +156,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// Q1 to Q4, and that a change wakes the first of each queue, also when others leave.
+    /// WAITER-1 to WAITER-4, and that a change wakes the first of each queue, also when others
+    /// leave.
     #[test]
     fn each_change_reaches_the_first_that_waits(
         events in prop::collection::vec(event(), 1..120),
@@ -154,7 +170,7 @@ proptest! {
             match event {
                 Event::Wait(alike, after) => {
                     let wait = for_alike(alike, now + after);
-                    waiters.wait(Token(next), HERE, wait, (now, 1)).unwrap();
+                    waiters.wait(CorrelationId(next), HERE, wait, (now, 1)).unwrap();
                     all.push((next, alike, now + after));
                     next += 1;
                 }
@@ -167,7 +183,7 @@ proptest! {
                 }
                 Event::Leave(at) if !all.is_empty() => {
                     let gone = all.remove(at.index(all.len()));
-                    waiters.leave(Token(gone.0));
+                    waiters.leave(CorrelationId(gone.0));
                 }
                 Event::Leave(_) => {}
                 Event::Decide(is_served) => {
@@ -212,8 +228,8 @@ fn when_something_is_due_the_first_of_those_alike_is_decided_again() {
     assert_eq!(waiters.pass(NOW), Some(NOW + 50));
     assert_eq!(waiters.pop(), None);
     assert_eq!(waiters.pass(NOW + 50), Some(NOW + 100));
-    assert_eq!(waiters.pop(), Some(Token(0)));
-    waiters.again(Token(0), NOW + 50).unwrap();
+    assert_eq!(waiters.pop(), Some(CorrelationId(0)));
+    waiters.again(CorrelationId(0), NOW + 50).unwrap();
     waiters.alarm(HERE, wake(Some(NOW + 70)));
     waiters.alarm(HERE, wake(Some(NOW + 60)));
     assert_eq!(waiters.pop(), None, "one is enough");

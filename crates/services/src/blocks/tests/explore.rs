@@ -1,5 +1,5 @@
 //! Every order of few steps: puts whose messages come at any time, again or never; deletions; a
-//! bucket that goes and comes again; leases that are over at any moment; both collectors.
+//! bucket that goes and comes again. Leases are over at any moment; both collectors run.
 //!
 //! In every state each version is whole. From every state the collectors alone reach one in which
 //! each block of no version is gone. The decisions are the code's own; all rows are on one chain,
@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
-use fader_chain::{ALL_GUARDS, ChainId, Change, EntryId, Guards, Under};
+use fader_chain::{ALL_GUARDS, ApplyContext, ChainId, Change, EntryId, Guards};
 
 use crate::blocks::{
     self, Attempt, Block, Command, Content, Fenced, GarbageAt, Limits, NewRow, Owner, Put,
@@ -591,7 +591,7 @@ impl Explorer {
 }
 
 fn apply(rows: &mut MapView, changes: &[Change]) {
-    rows.apply(changes, &Under::strong(EntryId::new(1, 9)))
+    rows.apply(changes, &ApplyContext::strong(EntryId::new(1, 9)))
         .unwrap();
 }
 

@@ -1,21 +1,21 @@
 //! Names of every kind, each with the accounts that it is one name for.
 
 use bytes::Bytes;
-use fader_chain::{Change, EntryId, Under};
+use fader_chain::{ApplyContext, Change, EntryId};
 
 use super::*;
 use crate::catalog::{self, domains};
-use crate::level::Preference;
+use crate::level::DefaultConsistency;
 use crate::{MapView, Mode};
 
-const PROPERTIES: (Mode, Option<Preference>) = (Mode::Mixed, None);
+const PROPERTIES: (Mode, Option<DefaultConsistency>) = (Mode::Mixed, None);
 
 fn account(number: u8) -> AccountId {
     AccountId(format!("{number:012}"))
 }
 
 fn apply(view: &mut MapView, changes: &[Change]) {
-    let under = Under::strong(EntryId::new(1, 1));
+    let under = ApplyContext::strong(EntryId::new(1, 1));
     view.apply(changes, &under).unwrap();
 }
 
@@ -116,15 +116,15 @@ fn a_mode_of_any_kind_closes_and_is_found_again() {
         let strong = (Mode::Strong, false);
         let changes = catalog::set_mode(&view, name, strong).unwrap();
         apply(&mut view, &changes);
-        let closing = catalog::closing(&view).unwrap();
-        assert_eq!(closing.len(), 1);
-        assert_eq!(closing[0].name, name.to_owned());
+        let draining = catalog::draining(&view).unwrap();
+        assert_eq!(draining.len(), 1);
+        assert_eq!(draining[0].name, name.to_owned());
         for mode in [Mode::Drained, Mode::Strong] {
-            let changes = catalog::close_collection(&view, closing[0].collection).unwrap();
+            let changes = catalog::close_collection(&view, draining[0].collection).unwrap();
             apply(&mut view, &changes);
             let entry = catalog::collection(&view, name).unwrap().unwrap();
             assert_eq!(entry.mode, mode);
         }
-        assert_eq!(catalog::closing(&view).unwrap(), []);
+        assert_eq!(catalog::draining(&view).unwrap(), []);
     }
 }

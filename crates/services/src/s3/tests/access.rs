@@ -153,7 +153,7 @@ fn a_policy_gives_others_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn what_a_policy_denies_is_refused_to_the_owner_but_for_the_policy() {
+fn a_denial_holds_for_the_owner_but_for_the_policy_itself() {
     let mut world = open(Ownership::BucketOwnerEnforced);
     world.put("a", "x");
     set(&mut world, policy("Deny", r#""*""#, r#""s3:*""#, "")).unwrap();

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
 use fader_chain::{
-    ALL_GUARDS, ChainId, Change, Direction, EntryId, Guards, Reader, Scan, Under, View, ViewError,
+    ALL_GUARDS, ApplyContext, ChainId, Change, Direction, EntryId, Guards, Reader, Scan, View,
+    ViewError,
 };
 
 use crate::catalog::{self, AccountId, Name};
@@ -113,7 +114,7 @@ impl World {
 
     pub(super) fn apply(&mut self, changes: &[Change]) {
         self.index += 1;
-        let under = Under::strong(self.entry());
+        let under = ApplyContext::strong(self.entry());
         self.rows.all.apply(changes, &under).unwrap();
     }
 

@@ -161,7 +161,7 @@ fn a_setting_shortens_the_day_and_without_rules_nothing_is_due() {
 }
 
 #[test]
-fn what_a_rule_will_end_is_told_of_current_versions() {
+fn the_expiry_of_a_rule_is_told_of_current_versions() {
     let date_ms = START + 3 * DAY;
     let rules = vec![
         rule("a/", |rule| {

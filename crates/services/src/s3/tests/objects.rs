@@ -315,7 +315,7 @@ fn tags_of_a_version_are_changed_in_place() {
 }
 
 #[test]
-fn what_is_too_long_or_too_large_is_refused() {
+fn oversize_input_is_refused() {
     let mut world = World::new();
     let put = |world: &mut World, key: &str, content, user: &str| {
         let told = world.put_with(key, content, |put| {

@@ -1,9 +1,9 @@
 //! Eventual puts: which are taken, and what becomes of them at the head.
 
-use fader_chain::{Accepted, EntryId, Register, Settled, Stamp, Under};
+use fader_chain::{Accepted, ApplyContext, EntryId, Register, Settled, Stamp};
 
 use super::fixture::*;
-use crate::level::{Demand, Level};
+use crate::level::{ConsistencyOptions, Level};
 use crate::s3::command::*;
 use crate::s3::conditions::WriteConditions;
 use crate::s3::rows::{Block, Content};
@@ -71,9 +71,9 @@ fn settle(world: &mut World, accepted: &Accepted, stamp: Stamp) -> bool {
         panic!("it is refused");
     };
     world.index += 1;
-    let under = Under {
+    let under = ApplyContext {
         stamp,
-        ..Under::strong(world.entry())
+        ..ApplyContext::strong(world.entry())
     };
     world.rows.all.apply(&changes, &under).unwrap();
     true
@@ -131,7 +131,7 @@ fn a_strong_put_or_deletion_supersedes_what_is_older() {
 
 /// SE-2.
 #[test]
-fn what_a_promotion_replaces_becomes_garbage() {
+fn blocks_that_a_promotion_replaces_become_garbage() {
     let mut world = mixed();
     let at = world.entry().index;
     let taken = accept(&mut world, "k", "small").unwrap();
@@ -159,16 +159,16 @@ fn only_plain_puts_to_mixed_buckets_are_taken() {
     assert_eq!(code(accept(&mut world, "k", "x")), refused);
     world.mode = Mode::Mixed;
     assert_eq!(code(accept(&mut world, "k", "x")), Ok(()));
-    let demand = Demand {
+    let consistency = ConsistencyOptions {
         level: EVENTUAL,
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     };
     let permits = |world: &mut World, mode, change: fn(&mut PutObject)| {
         let attempt = world.attempt();
         let mut put = put_of("k", attempt, inline("x"));
         change(&mut put);
         let request = request(world, put);
-        let permitted = S3::permits(Some(mode), None, &demand, &request);
+        let permitted = S3::effective_level(Some(mode), None, &consistency, &request);
         permitted.map(|it| it.0).map_err(|error| error.code)
     };
     assert_eq!(permits(&mut world, Mode::Mixed, |_| {}), Ok(EVENTUAL));

@@ -1,6 +1,6 @@
 //! What is refused before anything is stamped; what is accepted, the scripts of `mixing` show.
 
-use fader_chain::{EntryId, Register, Under};
+use fader_chain::{ApplyContext, EntryId, Register};
 
 use super::*;
 use crate::simpledb::tests::{Service, create, put};
@@ -50,7 +50,7 @@ fn a_register_full_of_marks_takes_no_more() {
 fn put_register(view: &mut MapView, key: bytes::Bytes, register: &Register) {
     let value = register.encode();
     let put = fader_chain::Change::Put { key, value };
-    view.apply(&[put], &Under::strong(EntryId::new(1, 2)))
+    view.apply(&[put], &ApplyContext::strong(EntryId::new(1, 2)))
         .unwrap();
 }
 

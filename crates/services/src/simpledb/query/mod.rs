@@ -7,7 +7,7 @@ pub(crate) use parse::selection;
 
 use super::select::{self, Output};
 use super::token::Kind;
-use super::{Answered, BoxUsage, Context, Error, PageToken, Reply};
+use super::{BoxUsage, Context, CostedReply, Error, PageToken, Reply};
 use crate::View;
 
 /// Items on one page at most; the language is older than the limits of Select.
@@ -25,7 +25,7 @@ pub(crate) fn answer(
     max_count: Option<i64>,
     next_token: Option<&PageToken>,
     attributes: Option<&[String]>,
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     let items_max = match max_count {
         None => context.limits.page_items_default,
         Some(count) => usize::try_from(count)
@@ -62,7 +62,7 @@ pub(crate) fn answer(
     } else {
         Reply::Items { items, next_token }
     };
-    Ok(Answered { reply, box_usage })
+    Ok(CostedReply { reply, box_usage })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The Query language, on AWS's sample data.
 
-use crate::Unhurried;
+use crate::UnlimitedBudget;
 use crate::simpledb::select::tests::fixture::{Domain, text};
-use crate::simpledb::{Answered, Code, Error, PageToken, Reply, Request, answer};
+use crate::simpledb::{Code, CostedReply, Error, PageToken, Reply, Request, answer};
 
 fn query(
     domain: &Domain,
@@ -17,8 +17,8 @@ fn query(
         next_token,
         attributes: None,
     };
-    match answer(&domain.view, &domain.context(&Unhurried), &request)? {
-        Answered {
+    match answer(&domain.view, &domain.context(&UnlimitedBudget), &request)? {
+        CostedReply {
             reply: Reply::ItemNames { names, next_token },
             ..
         } => Ok((names.iter().map(text).collect(), next_token)),
@@ -148,7 +148,7 @@ fn pages_with_attributes() {
         next_token: None,
         attributes: Some(vec!["Pages".to_owned()]),
     };
-    let answered = answer(&books.view, &books.context(&Unhurried), &request).unwrap();
+    let answered = answer(&books.view, &books.context(&UnlimitedBudget), &request).unwrap();
     let Reply::Items { items, .. } = answered.reply else {
         panic!("no items")
     };

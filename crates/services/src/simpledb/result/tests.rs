@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 
 #[track_caller]
-fn check_outcome(outcome: &Result<Answered, Error>, shown: &Expect) {
+fn check_outcome(outcome: &Result<CostedReply, Error>, shown: &Expect) {
     let bytes = encode_outcome(outcome.as_ref()).unwrap();
     shown.assert_eq(&bytes.escape_ascii().to_string());
     assert_eq!(decode_outcome(bytes.clone()).as_ref(), Ok(outcome));
@@ -18,7 +18,7 @@ fn check_outcome(outcome: &Result<Answered, Error>, shown: &Expect) {
 
 #[test]
 fn a_reply_is_kept() {
-    let outcome = Ok(Answered {
+    let outcome = Ok(CostedReply {
         reply: Reply::Done,
         box_usage: BoxUsage::put(1),
     });
@@ -94,7 +94,7 @@ fn damage_is_reported() {
 }
 
 #[test]
-fn what_the_chain_keeps_of_a_settlement_is_no_outcome_of_a_strong_write() {
+fn a_settlement_record_is_no_outcome_of_a_strong_write() {
     let refused = fader_chain::Outcome::Refused(encode_cause(Cause::Gone));
     for kept in [
         fader_chain::Outcome::Applied,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use fader_chain::{EntryId, RequestId, Under};
+use fader_chain::{ApplyContext, EntryId, RequestId};
 
 use super::*;
 use crate::catalog::{self, AccountId};
@@ -57,7 +57,7 @@ fn with_domain() -> (MapView, CollectionId) {
     };
     let decision = SimpleDb::decide(&view, &context(&account, None, &limits), &create).unwrap();
     decision.outcome.unwrap();
-    let under = Under::strong(EntryId::new(1, 1));
+    let under = ApplyContext::strong(EntryId::new(1, 1));
     view.apply(&decision.changes, &under).unwrap();
     let entry = catalog::domain(&view, &account, DOMAIN).unwrap().unwrap();
     (view, entry.collection)
@@ -246,8 +246,8 @@ fn troubles_mean_the_same_in_the_words_of_every_service() {
 }
 
 #[test]
-fn what_is_kept_of_an_outcome_is_read_by_its_service_alone() {
-    let outcome = Ok(request::Reply::SimpleDb(Answered {
+fn a_kept_outcome_is_read_by_its_service_alone() {
+    let outcome = Ok(request::Reply::SimpleDb(CostedReply {
         reply: simpledb::Reply::Done,
         box_usage: BoxUsage(7),
     }));

@@ -1,27 +1,29 @@
 //! Answers a selection, a page at a time.
 //!
-//! A page ends when it has as many items as it may, when the next item would make its names and
-//! values exceed the limit of bytes, or when its pace is over. It then gives a position, unless no
-//! entry follows. At least one entry is done with on each page, so pages always come to an end.
+//! A page ends when it has as many items as it may, or when its budget of time is over. It also
+//! ends when the next item would make its names and values exceed the limit of bytes. It then gives
+//! a position, unless no entry follows. At least one entry is done with on each page, so pages
+//! always come to an end.
 //!
 //! Invariants:
-//! - E1 while data does not change, the pages of one selection hold each of its items exactly once.
-//!   Between pages with changing data, an item that does not change is neither missed nor repeated.
+//! - PAGE-1 while data does not change, the pages of one selection hold each of its items exactly
+//!   once. Between pages with changing data, an item that does not change is neither missed nor
+//!   repeated.
 
 use bytes::Bytes;
 use fader_chain::Register;
 
+use super::index_scan::{self, Entry, IndexScan, ScanPosition};
 use super::plan::{Choice, PROBE_MAX, Plan, Planner};
 use super::position::Position;
 use super::predicate::{Condition, Field, Found};
 use super::statement::{Output, Selection};
-use super::walk::{self, Entry, Place, Walk};
 use crate::simpledb::{Attribute, Item};
-use crate::{CollectionId, Pace, View, ViewError};
+use crate::{CollectionId, PageBudget, View, ViewError};
 
 /// What is wanted of a selection.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PageRequest<'a> {
     /// The data.
     pub(crate) view: &'a dyn View,
     /// The domain.
@@ -35,7 +37,7 @@ pub(crate) struct Wanted<'a> {
     /// How many bytes of names and values at most.
     pub(crate) bytes_max: usize,
     /// When to stop all the same.
-    pub(crate) pace: &'a dyn Pace,
+    pub(crate) pace: &'a dyn PageBudget,
 }
 
 /// What a page holds.
@@ -50,7 +52,7 @@ pub(crate) struct Page {
     bytes: usize,
 }
 
-impl Wanted<'_> {
+impl PageRequest<'_> {
     /// The first page, or the one after `position`; none when the position is of another selection.
     pub(crate) fn page(&self, position: Option<Position>) -> Result<Option<Page>, ViewError> {
         let planner = Planner::new(self.selection);
@@ -89,9 +91,9 @@ impl Wanted<'_> {
 
     fn read(
         &self,
-        walk: &Walk<'_>,
+        walk: &IndexScan<'_>,
         choice: &Choice,
-        start: Option<&Place>,
+        start: Option<&ScanPosition>,
     ) -> Result<Page, ViewError> {
         let is_index_enough = self.is_index_enough(walk);
         let mut page = Page::default();
@@ -121,9 +123,9 @@ impl Wanted<'_> {
     /// The places of the results after `start`, in order.
     fn collect(
         &self,
-        unsorted: &Walk<'_>,
-        order: &Walk<'_>,
-        start: Option<&Place>,
+        unsorted: &IndexScan<'_>,
+        order: &IndexScan<'_>,
+        start: Option<&ScanPosition>,
     ) -> Result<Collected, ViewError> {
         let mut rows = Vec::new();
         for (at, entry) in unsorted
@@ -151,13 +153,13 @@ impl Wanted<'_> {
     }
 
     /// Gives sorted rows as far as they fit.
-    fn give(&self, plan: &Plan<'_>, rows: Vec<Place>) -> Result<Page, ViewError> {
+    fn give(&self, plan: &Plan<'_>, rows: Vec<ScanPosition>) -> Result<Page, ViewError> {
         let mut page = Page::default();
         let mut last = None;
         for place in rows {
             let is_full = self.items_max <= page.count || (last.is_some() && self.pace.is_over());
             let fits = !is_full && {
-                let bytes = walk::read(self.view, self.collection, &place.item)?;
+                let bytes = index_scan::read(self.view, self.collection, &place.item)?;
                 page.take(self, &place.item, &Register::decode(bytes)?)
             };
             if !fits {
@@ -176,7 +178,7 @@ impl Wanted<'_> {
     /// register when the index is enough to know.
     fn result(
         &self,
-        walk: &Walk<'_>,
+        walk: &IndexScan<'_>,
         entry: &Entry,
         is_index_enough: bool,
     ) -> Result<Option<Register>, ViewError> {
@@ -186,7 +188,7 @@ impl Wanted<'_> {
         if is_index_enough {
             return Ok(Some(Register::default()));
         }
-        let register = walk::register(self.view, self.collection, entry)?;
+        let register = index_scan::register(self.view, self.collection, entry)?;
         let item = Found {
             name: &entry.place.item,
             register: &register,
@@ -197,9 +199,9 @@ impl Wanted<'_> {
         Ok(is_result.then_some(register))
     }
 
-    /// Whether every entry that the walk admits is a result, and its item's name is all that is
-    /// wanted, so that registers need not be read.
-    fn is_index_enough(&self, walk: &Walk<'_>) -> bool {
+    /// Whether every entry that the scan admits is a result, and only its item's name is wanted.
+    /// Then registers need not be read.
+    fn is_index_enough(&self, walk: &IndexScan<'_>) -> bool {
         let is_bare = matches!(self.output, Output::Names | Output::Count);
         match (walk.lanes.as_slice(), &self.selection.condition) {
             ([lane], Condition::Predicate(predicate)) if is_bare && !predicate.every => {
@@ -212,14 +214,14 @@ impl Wanted<'_> {
 }
 
 enum Collected {
-    Rows(Vec<Place>),
+    Rows(Vec<ScanPosition>),
     TooMany,
     TooLong,
 }
 
 impl Page {
     /// Takes an item, or says that it does not fit.
-    fn take(&mut self, wanted: &Wanted<'_>, name: &[u8], register: &Register) -> bool {
+    fn take(&mut self, wanted: &PageRequest<'_>, name: &[u8], register: &Register) -> bool {
         if *wanted.output == Output::Count {
             self.count += 1;
             return true;

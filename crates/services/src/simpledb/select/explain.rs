@@ -1,10 +1,10 @@
 //! Says in words how a Select would be answered.
 
+use super::index_scan::{FieldScan, IndexScan};
 use super::plan::{PROBE_MAX, Planner};
 use super::predicate::{Condition, Field, Value};
 use super::range::{Range, Ranges};
 use super::statement::{Order, Output, Selection, Statement};
-use super::walk::{Lane, Walk};
 use crate::simpledb::Limits;
 use crate::{CollectionId, Direction, View, ViewError};
 
@@ -55,7 +55,7 @@ pub(crate) fn lines(
     Ok(lines)
 }
 
-fn read(lane: &Lane<'_>, walk: &Walk<'_>) -> String {
+fn read(lane: &FieldScan<'_>, walk: &IndexScan<'_>) -> String {
     let what = match lane.field {
         Field::ItemName => "read items".to_owned(),
         field @ Field::Attribute(_) => format!("read the index of {field}"),
@@ -105,7 +105,7 @@ fn range(range: &Range) -> String {
 }
 
 /// What the items that are read must satisfy besides: all conjuncts but the one of the walk.
-fn keep(selection: &Selection, walk: &Walk<'_>) -> Vec<String> {
+fn keep(selection: &Selection, walk: &IndexScan<'_>) -> Vec<String> {
     let is_met = |conjunct: &Condition| match (conjunct, walk.lanes.as_slice()) {
         (Condition::Predicate(predicate), [lane]) => {
             !predicate.every

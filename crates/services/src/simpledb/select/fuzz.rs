@@ -1,4 +1,4 @@
-//! Whatever stands in a Select, and whatever comes back as a token: an answer or a refusal.
+//! For any text of a Select, and anything that comes back as a token: an answer or a refusal.
 
 use bytes::Bytes;
 use fader_fuzz::{Corpus, run};

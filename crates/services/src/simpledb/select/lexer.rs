@@ -1,9 +1,9 @@
 //! Splits a Select or Query expression into tokens.
 //!
-//! Words, numbers and operators are plain ASCII; everything else stands in quotes: `'...'` and
-//! `"..."` for values, `` `...` `` for names, each doubling its own quote to contain it. The tokens
-//! of both languages are the same but for the escape inside a value: Select doubles the quote,
-//! Query puts a backslash before it.
+//! Words, numbers and operators are plain ASCII; everything else stands in quotes. `'...'` and
+//! `"..."` are for values, `` `...` `` for names, each doubling its own quote to contain it. The
+//! tokens of both languages are the same but for the escape inside a value: Select doubles the
+//! quote, Query puts a backslash before it.
 
 use std::borrow::Cow;
 
@@ -131,7 +131,7 @@ impl<'t> Cursor<'t> {
         self.tokens.next_if_eq(&Token::Symbol(symbol)).is_some()
     }
 
-    /// Takes the next token if it is the word, in whatever case.
+    /// Takes the next token if it is the word, in any case of letters.
     pub(crate) fn word(&mut self, word: &str) -> bool {
         let is_word =
             |token: &Token<'t>| matches!(token, Token::Word(w) if w.eq_ignore_ascii_case(word));

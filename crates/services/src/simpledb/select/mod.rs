@@ -14,13 +14,14 @@
 //!   has values.
 //! - `count(*)` ignores the default size of a page, and LIMIT bounds how much it counts. Its reply
 //!   is one item called `Domain`. It can go on from a token of any other output, and the other way
-//!   round, as long as domain, condition and order are the same.
+//!   round. Domain, condition and order must be the same.
 //! - Without ORDER BY, items come in the order that was fastest to read.
 
 mod execute;
 mod explain;
 #[cfg(test)]
 mod fuzz;
+mod index_scan;
 mod lexer;
 mod parse;
 mod plan;
@@ -29,7 +30,6 @@ mod predicate;
 mod range;
 mod sort;
 mod statement;
-mod walk;
 
 pub(crate) use lexer::Escape;
 pub(crate) use parse::{Parser, check_counts, check_requested, invalid_expression, invalid_limit};
@@ -39,11 +39,11 @@ pub(crate) use statement::{Order, Output, Selection, Statement};
 
 use bytes::Bytes;
 
-use self::execute::{Page, Wanted};
+use self::execute::{Page, PageRequest};
 use self::position::Position;
 use super::counters::{Counters, counters};
 use super::token::{self, Kind};
-use super::{Answered, Attribute, BoxUsage, Code, Context, Error, Item, PageToken, Reply};
+use super::{Attribute, BoxUsage, Code, Context, CostedReply, Error, Item, PageToken, Reply};
 use crate::View;
 
 /// The domain that a Select expression names, if it can be told.
@@ -60,7 +60,7 @@ pub(crate) fn answer(
     context: &Context<'_>,
     expression: &str,
     next_token: Option<&PageToken>,
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     let Statement {
         output,
         selection,
@@ -92,7 +92,7 @@ pub(crate) fn answer(
         return Ok(counted(page.count as u64, next_token));
     }
     let box_usage = BoxUsage::select(page.items.len());
-    Ok(Answered {
+    Ok(CostedReply {
         reply: Reply::Items {
             items: page.items,
             next_token,
@@ -109,12 +109,12 @@ pub(crate) fn explain(
     view: &dyn View,
     context: &Context<'_>,
     expression: &str,
-) -> Result<Answered, Error> {
+) -> Result<CostedReply, Error> {
     let statement = Statement::parse(expression, context.limits)?;
     domain_counters(view, context)?;
     let collection = context.collection.ok_or_else(no_such_domain)?;
     let lines = explain::lines(view, collection, &statement, context.limits)?;
-    Ok(Answered {
+    Ok(CostedReply {
         reply: Reply::Plan(lines),
         box_usage: BoxUsage::select(0),
     })
@@ -146,7 +146,7 @@ pub(crate) fn page(
         }
         None => None,
     };
-    let wanted = Wanted {
+    let wanted = PageRequest {
         view,
         collection,
         selection,
@@ -177,7 +177,7 @@ fn no_such_domain() -> Error {
 }
 
 /// The reply of `count(*)`.
-fn counted(count: u64, next_token: Option<PageToken>) -> Answered {
+fn counted(count: u64, next_token: Option<PageToken>) -> CostedReply {
     let value = Bytes::from(count.to_string());
     let attribute = Attribute {
         name: Bytes::from_static(b"Count"),
@@ -191,7 +191,7 @@ fn counted(count: u64, next_token: Option<PageToken>) -> Answered {
         items: vec![item],
         next_token,
     };
-    Answered {
+    CostedReply {
         reply,
         box_usage: BoxUsage::count(count),
     }

@@ -14,7 +14,7 @@
 //! in the older Query language, whose meaning Select kept, it joined whole bracketed predicates.
 //!
 //! Invariants:
-//! - G1 recursion happens at `(` and NOT only, and [`Limits::expression_depth`], at most
+//! - GRAMMAR-1 recursion happens at `(` and NOT only, and [`Limits::expression_depth`], at most
 //!   [`DEPTH_MAX`], bounds it; so the result may be walked and dropped recursively.
 
 use std::collections::BTreeSet;
@@ -25,8 +25,8 @@ use super::statement::{Order, Output, Selection, Statement};
 use crate::Direction;
 use crate::simpledb::{Code, Error, Limits};
 
-/// How deep an expression may nest whatever the configuration says: a level takes a few kilobytes
-/// of stack, and a thread has at least two megabytes.
+/// How deep an expression may nest with any configuration. A level takes a few kilobytes of stack,
+/// and a thread has at least two megabytes.
 const DEPTH_MAX: usize = 200;
 
 const RESERVED: [&str; 18] = [
@@ -63,7 +63,7 @@ pub(crate) fn statement(text: &str, limits: &Limits) -> Result<Statement, Error>
     Ok(statement)
 }
 
-/// The domain that a Select expression names, whatever else is wrong with it.
+/// The domain that a Select expression names, also if the rest of it is wrong.
 pub(crate) fn domain(text: &str) -> Option<&str> {
     let mut cursor = Cursor::new(tokens(text, Escape::Doubled)?);
     while !cursor.word("from") {

@@ -7,25 +7,25 @@
 //! the best source, and [`PROBE_MAX`] times the number of predicates; and no statistics can be
 //! stale. When all are larger, the shape of the ranges decides.
 //!
-//! With ORDER BY the index of the sort attribute is read in its order, unless a source is found
-//! that is [`FAR_SMALLER`] times smaller: then that source is read whole, and sorted. The entries
-//! of one value are in the order of item names already, so they need no sorting by these. All ways
-//! give the same order.
+//! With ORDER BY the index of the sort attribute is read in its order. If a source is found that is
+//! [`FAR_SMALLER`] times smaller, that source is read whole, and sorted. The entries of one value
+//! are in the order of item names already, so they need no sorting by these. All ways give the same
+//! order.
 //!
 //! What must hold of item names also narrows the entries of a value: of `type = 'x' and itemName()
 //! > 'k'` the entries of `x` after `k` are read.
 //!
 //! Invariants:
-//! - L1 each result of the selection has a place in the plan's walk, whatever the [`Choice`] was:
+//! - PLAN-1 each result of the selection has a place in the plan's scan, for any [`Choice`].
 //!   [`Planner::plan`] refuses a choice that does not cover the condition.
 
 use std::collections::BTreeMap;
 
+use super::index_scan::{FieldScan, IndexScan};
 use super::predicate::{Condition, Field, Formula, Predicate, Test};
 use super::range::{Range, Ranges};
 use super::sort;
 use super::statement::{Order, Selection};
-use super::walk::{Lane, Walk};
 use crate::simpledb::counters::{attribute_pairs, counters};
 use crate::{CollectionId, Direction, View, ViewError};
 
@@ -53,9 +53,9 @@ pub(crate) struct Plan<'s> {
     /// Its name in page tokens.
     pub(crate) choice: Choice,
     /// What is read to be sorted; none when `order` is read itself.
-    pub(crate) unsorted: Option<Walk<'s>>,
+    pub(crate) unsorted: Option<IndexScan<'s>>,
     /// The walk in whose order results come.
-    pub(crate) order: Walk<'s>,
+    pub(crate) order: IndexScan<'s>,
 }
 
 /// The plans that a selection allows.
@@ -63,24 +63,24 @@ pub(crate) struct Plan<'s> {
 pub(crate) struct Planner<'s> {
     selection: &'s Selection,
     sources: Vec<&'s Predicate>,
-    cover: Option<Cover>,
+    cover: Option<SourceSet>,
     items: Ranges,
 }
 
 /// What must be read to meet every item of a condition.
 #[derive(Debug)]
-enum Cover {
+enum SourceSet {
     /// This source.
     Source(usize),
     /// Any of these.
-    Either(Vec<Cover>),
+    Either(Vec<SourceSet>),
     /// All of these.
-    Each(Vec<Cover>),
+    Each(Vec<SourceSet>),
 }
 
 /// Sources that together cover a condition, with the number of their entries.
 #[derive(Debug)]
-struct Counted {
+struct SourceEstimate {
     sources: Vec<usize>,
     entries: usize,
 }
@@ -89,7 +89,7 @@ impl<'s> Planner<'s> {
     /// For a selection.
     pub(crate) fn new(selection: &'s Selection) -> Self {
         let mut sources = Vec::new();
-        let cover = Cover::of(&selection.condition, true, &mut sources);
+        let cover = SourceSet::of(&selection.condition, true, &mut sources);
         Planner {
             selection,
             sources,
@@ -122,7 +122,7 @@ impl<'s> Planner<'s> {
             .expect("the sources of a cover cover the condition"))
     }
 
-    /// The plan that a choice names, if it answers the selection (L1).
+    /// The plan that a choice names, if it answers the selection (PLAN-1).
     pub(crate) fn plan(&self, choice: Choice) -> Option<Plan<'s>> {
         let sources = choice.sources.as_slice();
         let is_known = sources.last().is_none_or(|&last| last < self.sources.len());
@@ -154,7 +154,7 @@ impl<'s> Planner<'s> {
                 let direction = order.direction;
                 (
                     None,
-                    Walk {
+                    IndexScan {
                         direction,
                         ..self.walk(sources)
                     },
@@ -169,7 +169,7 @@ impl<'s> Planner<'s> {
         })
     }
 
-    fn walk(&self, sources: &[usize]) -> Walk<'s> {
+    fn walk(&self, sources: &[usize]) -> IndexScan<'s> {
         let mut lanes: BTreeMap<&Field, Vec<&Formula>> = BTreeMap::new();
         for &source in sources {
             let predicate = self.sources[source];
@@ -180,12 +180,12 @@ impl<'s> Planner<'s> {
         }
         let mut lanes: Vec<_> = lanes
             .into_iter()
-            .map(|(field, formulas)| Lane::new(field, formulas))
+            .map(|(field, formulas)| FieldScan::new(field, formulas))
             .collect();
         if lanes.is_empty() {
-            lanes.push(Lane::whole(&Field::ItemName));
+            lanes.push(FieldScan::whole(&Field::ItemName));
         }
-        Walk::new(lanes, Direction::Forward, self.items.clone())
+        IndexScan::new(lanes, Direction::Forward, self.items.clone())
     }
 
     /// The sources with the fewest entries; none means the whole domain.
@@ -257,7 +257,7 @@ impl<'s> Planner<'s> {
             if walk.count(view, collection, budget)?.is_some() {
                 return Ok(Choice::default());
             }
-            if let Some(Counted { sources, entries }) =
+            if let Some(SourceEstimate { sources, entries }) =
                 self.within(cover, budget, view, collection)?
             {
                 let enough = (FAR_SMALLER * entries).max(budget);
@@ -289,33 +289,33 @@ impl<'s> Planner<'s> {
     /// The best sources of those that have at most `budget` entries.
     fn within(
         &self,
-        cover: &Cover,
+        cover: &SourceSet,
         budget: usize,
         view: &dyn View,
         collection: CollectionId,
-    ) -> Result<Option<Counted>, ViewError> {
+    ) -> Result<Option<SourceEstimate>, ViewError> {
         match cover {
-            Cover::Source(source) => {
+            SourceSet::Source(source) => {
                 let entries = self.walk(&[*source]).count(view, collection, budget)?;
-                Ok(entries.map(|entries| Counted {
+                Ok(entries.map(|entries| SourceEstimate {
                     sources: vec![*source],
                     entries,
                 }))
             }
-            Cover::Either(covers) => {
-                let mut best: Option<Counted> = None;
+            SourceSet::Either(covers) => {
+                let mut best: Option<SourceEstimate> = None;
                 for cover in covers {
                     let fewer = match &best {
                         None => budget,
-                        Some(Counted { entries: 0, .. }) => break,
+                        Some(SourceEstimate { entries: 0, .. }) => break,
                         Some(best) => best.entries - 1,
                     };
                     best = self.within(cover, fewer, view, collection)?.or(best);
                 }
                 Ok(best)
             }
-            Cover::Each(covers) => {
-                let mut all = Counted {
+            SourceSet::Each(covers) => {
+                let mut all = SourceEstimate {
                     sources: Vec::new(),
                     entries: 0,
                 };
@@ -333,22 +333,22 @@ impl<'s> Planner<'s> {
     }
 
     /// The sources that look smallest, with how large they look.
-    fn by_shape(&self, cover: &Cover) -> (Shape, Vec<usize>) {
+    fn by_shape(&self, cover: &SourceSet) -> (RangeEstimate, Vec<usize>) {
         match cover {
-            Cover::Source(source) => {
+            SourceSet::Source(source) => {
                 let ranges = Ranges::of(&self.sources[*source].formula);
-                (Shape::of(&ranges), vec![*source])
+                (RangeEstimate::of(&ranges), vec![*source])
             }
-            Cover::Either(covers) => {
+            SourceSet::Either(covers) => {
                 let shapes = covers.iter().map(|cover| self.by_shape(cover));
                 shapes
                     .min_by_key(|(shape, _)| *shape)
                     .expect("an alternative has members")
             }
-            Cover::Each(covers) => {
+            SourceSet::Each(covers) => {
                 let shapes = covers.iter().map(|cover| self.by_shape(cover));
                 shapes.fold(
-                    (Shape::Points, Vec::new()),
+                    (RangeEstimate::Points, Vec::new()),
                     |(shape, mut all), (other, sources)| {
                         all.extend(sources);
                         (shape.max(other), all)
@@ -361,7 +361,7 @@ impl<'s> Planner<'s> {
 
 /// How large ranges look: what decides between sources too large to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Shape {
+enum RangeEstimate {
     /// Single values only.
     Points,
     /// Ranges with two ends.
@@ -372,74 +372,74 @@ enum Shape {
     Everything,
 }
 
-impl Shape {
-    fn of(ranges: &Ranges) -> Shape {
+impl RangeEstimate {
+    fn of(ranges: &Ranges) -> RangeEstimate {
         if ranges.is_everything() {
-            return Shape::Everything;
+            return RangeEstimate::Everything;
         }
         let is_open = |range: &Range| range.low.is_empty() || range.high.is_none();
         if ranges.as_slice().iter().any(is_open) {
-            Shape::Open
+            RangeEstimate::Open
         } else if ranges.as_slice().iter().all(Range::is_point) {
-            Shape::Points
+            RangeEstimate::Points
         } else {
-            Shape::Bounded
+            RangeEstimate::Bounded
         }
     }
 }
 
-impl Cover {
+impl SourceSet {
     /// What covers `condition`, or its complement when not `positive`; none when only reading the
     /// whole domain does.
     fn of<'s>(
         condition: &'s Condition,
         positive: bool,
         sources: &mut Vec<&'s Predicate>,
-    ) -> Option<Cover> {
+    ) -> Option<SourceSet> {
         let mut members = |sets: &'s [Condition]| {
             sets.iter()
-                .map(|set| Cover::of(set, positive, sources))
+                .map(|set| SourceSet::of(set, positive, sources))
                 .collect::<Vec<_>>()
         };
         match (condition, positive) {
             (Condition::Predicate(predicate), true) => {
                 sources.push(predicate);
-                Some(Cover::Source(sources.len() - 1))
+                Some(SourceSet::Source(sources.len() - 1))
             }
             (Condition::Predicate(_), false) => None,
-            (Condition::Not(set), _) => Cover::of(set, !positive, sources),
+            (Condition::Not(set), _) => SourceSet::of(set, !positive, sources),
             (Condition::And(sets) | Condition::Intersection(sets), true)
             | (Condition::Or(sets), false) => {
-                let mut covers: Vec<Cover> = members(sets).into_iter().flatten().collect();
+                let mut covers: Vec<SourceSet> = members(sets).into_iter().flatten().collect();
                 if covers.len() < 2 {
                     covers.pop()
                 } else {
-                    Some(Cover::Either(covers))
+                    Some(SourceSet::Either(covers))
                 }
             }
             (Condition::And(sets) | Condition::Intersection(sets), false)
             | (Condition::Or(sets), true) => members(sets)
                 .into_iter()
                 .collect::<Option<Vec<_>>>()
-                .map(Cover::Each),
+                .map(SourceSet::Each),
         }
     }
 
     fn is_met_by(&self, sources: &[usize]) -> bool {
         match self {
-            Cover::Source(source) => sources.binary_search(source).is_ok(),
-            Cover::Either(covers) => covers.iter().any(|cover| cover.is_met_by(sources)),
-            Cover::Each(covers) => covers.iter().all(|cover| cover.is_met_by(sources)),
+            SourceSet::Source(source) => sources.binary_search(source).is_ok(),
+            SourceSet::Either(covers) => covers.iter().any(|cover| cover.is_met_by(sources)),
+            SourceSet::Each(covers) => covers.iter().all(|cover| cover.is_met_by(sources)),
         }
     }
 
     /// The sources, when there is nothing to choose.
     fn only(&self) -> Option<Vec<usize>> {
         match self {
-            Cover::Source(source) => Some(vec![*source]),
-            Cover::Either(_) => None,
-            Cover::Each(covers) => {
-                let only: Option<Vec<_>> = covers.iter().map(Cover::only).collect();
+            SourceSet::Source(source) => Some(vec![*source]),
+            SourceSet::Either(_) => None,
+            SourceSet::Each(covers) => {
+                let only: Option<Vec<_>> = covers.iter().map(SourceSet::only).collect();
                 only.map(|sources| sources.concat())
             }
         }

@@ -7,8 +7,8 @@
 
 use fader_chain::{DecodeError, Reader, put_bytes, put_varint};
 
+use super::index_scan::ScanPosition;
 use super::plan::Choice;
-use super::walk::Place;
 use bytes::Bytes;
 
 /// The plan to go on with, and the last place that is done with.
@@ -17,7 +17,7 @@ pub(crate) struct Position {
     /// The plan.
     pub(crate) choice: Choice,
     /// The place; none when none was reached.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ScanPosition>,
 }
 
 impl Position {
@@ -52,7 +52,7 @@ impl Position {
         let place = if flag(&mut reader)? {
             let lane = index(&mut reader)?;
             let (value, item) = (reader.bytes()?.into(), reader.bytes()?.into());
-            Some(Place { lane, value, item })
+            Some(ScanPosition { lane, value, item })
         } else {
             None
         };

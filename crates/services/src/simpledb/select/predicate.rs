@@ -1,15 +1,15 @@
 //! What a condition means: a set of items, judged one item at a time.
 //!
 //! A *test* looks at one value. Tests of one attribute joined by AND and OR are one *predicate*,
-//! and each value is judged by it alone: `A = 'x' and A = 'y'` asks for one value that is both. An
+//! and each value is judged by it alone. `A = 'x' and A = 'y'` asks for one value that is both. An
 //! item is in a predicate's set when any of its values satisfies it, or with `every()` when it has
 //! values and all do. AND between different attributes, INTERSECTION, OR and NOT combine sets.
 //!
 //! Invariants:
-//! - P1 no two predicates directly under one And (or one Or) have the same field and quantifier:
-//!   [`Condition::and`] and [`Condition::or`] fuse them, through parentheses too, so both operators
-//!   are commutative and associative.
-//! - P2 `A is null` is `Not` of a predicate that any value satisfies.
+//! - PRED-1 no two predicates directly under one And (or one Or) have the same field and
+//!   quantifier. [`Condition::and`] and [`Condition::or`] fuse them, through parentheses too, so
+//!   both operators are commutative and associative.
+//! - PRED-2 `A is null` is `Not` of a predicate that any value satisfies.
 //!
 //! `Display` gives the Select text of a condition; parsing that text gives the condition again. It
 //! is therefore the canonical form that page tokens are bound to.

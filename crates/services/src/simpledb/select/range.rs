@@ -4,7 +4,7 @@
 //! zero byte, so all comparisons fit. A set may hold more than the formula's values, never fewer.
 //!
 //! Invariants:
-//! - V1 the ranges of a set are not empty, in order, and do not touch.
+//! - VRANGE-1 the ranges of a set are not empty, in order, and do not touch.
 
 use super::predicate::{Condition, Field, Formula, Pattern, Test};
 
@@ -135,7 +135,7 @@ impl Ranges {
         }
     }
 
-    /// The values in any of the ranges, whatever these are.
+    /// The values in any of the ranges.
     fn from(mut ranges: Vec<Range>) -> Ranges {
         ranges.retain(|range| !range.is_empty());
         ranges.sort_by(|one, other| one.low.cmp(&other.low));

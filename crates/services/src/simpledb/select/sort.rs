@@ -1,18 +1,18 @@
 //! ORDER BY: its rule, and the order itself.
 //!
 //! Results come in the order of (sort value, item name), both reversed by DESC. An item's sort
-//! value is one of its values of the sort attribute: the smallest, or with DESC the greatest, that
-//! satisfies one of the predicates on the attribute which every result must satisfy; of all its
-//! values when there is no such predicate. An item without one is no result, for AWS promises that
-//! *returned results must contain the attribute on which you are sorting*.
+//! value is one of its values of the sort attribute: the smallest, or with DESC the greatest. It
+//! must satisfy one of the predicates on the attribute which every result must satisfy. When there
+//! is no such predicate it is of all its values. An item without one is no result, for AWS promises
+//! that *returned results must contain the attribute on which you are sorting*.
 //!
-//! So the order is that of the sort attribute's index, with each item at one of its entries, and
-//! reading the index or sorting what was read otherwise gives the same.
+//! So the order is that of the sort attribute's index, with each item at one of its entries.
+//! Reading the index and sorting what was read otherwise give the same.
 
+use super::index_scan::{FieldScan, IndexScan};
 use super::predicate::{Condition, Field, Formula, Predicate, Test};
 use super::range::Ranges;
 use super::statement::{Order, Selection};
-use super::walk::{Lane, Walk};
 use crate::simpledb::{Code, Error};
 
 /// Refuses to sort by a field that no predicate constrains, or IS NULL only.
@@ -33,7 +33,7 @@ pub(crate) fn invalid_sort() -> Error {
 }
 
 /// The walk of the index whose order is the one that is asked for.
-pub(crate) fn walk<'s>(selection: &'s Selection, order: &'s Order) -> Walk<'s> {
+pub(crate) fn walk<'s>(selection: &'s Selection, order: &'s Order) -> IndexScan<'s> {
     let conjuncts = selection.condition.conjuncts();
     let formulas: Vec<&Formula> = conjuncts
         .into_iter()
@@ -45,11 +45,11 @@ pub(crate) fn walk<'s>(selection: &'s Selection, order: &'s Order) -> Walk<'s> {
         })
         .collect();
     let lane = if formulas.is_empty() {
-        Lane::whole(&order.field)
+        FieldScan::whole(&order.field)
     } else {
-        Lane::new(&order.field, formulas)
+        FieldScan::new(&order.field, formulas)
     };
-    Walk::new(
+    IndexScan::new(
         vec![lane],
         order.direction,
         Ranges::of_items(&selection.condition),

@@ -42,7 +42,7 @@ pub(crate) struct Selection {
     pub(crate) domain: String,
     /// The items.
     pub(crate) condition: Condition,
-    /// Their order; none means whatever is read fastest.
+    /// Their order; none means the order that is read fastest.
     pub(crate) order: Option<Order>,
 }
 

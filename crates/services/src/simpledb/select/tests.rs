@@ -8,13 +8,13 @@ mod model;
 use fixture::{Counting, Domain, text};
 
 use super::*;
-use crate::Unhurried;
+use crate::UnlimitedBudget;
 
 #[test]
 fn counts() {
     let books = Domain::books();
     let check = |expression: &str, expected: &str| {
-        let (items, token) = books.select(expression, None, &Unhurried).unwrap();
+        let (items, token) = books.select(expression, None, &UnlimitedBudget).unwrap();
         assert_eq!(items.len(), 1, "{expression}");
         assert_eq!(text(&items[0].name), "Domain", "{expression}");
         assert_eq!(text(&items[0].attributes[0].name), "Count", "{expression}");
@@ -66,7 +66,7 @@ fn reads_what_it_returns_and_not_the_domain() {
     let check = |rest: &str, results: usize, reads_max: usize| {
         let expression = format!("select * from mydomain where {rest}");
         let view = Counting::new(&domain.view);
-        let answered = answer(&view, &domain.context(&Unhurried), &expression, None).unwrap();
+        let answered = answer(&view, &domain.context(&UnlimitedBudget), &expression, None).unwrap();
         let Reply::Items { items, .. } = answered.reply else {
             panic!("no items")
         };
@@ -113,7 +113,8 @@ fn explains() {
     let domain = many(100);
     let check = |expression: &str, expected: expect_test::Expect| {
         let expression = expression.to_owned();
-        let answered = explain(&domain.view, &domain.context(&Unhurried), &expression).unwrap();
+        let answered =
+            explain(&domain.view, &domain.context(&UnlimitedBudget), &expression).unwrap();
         let Reply::Plan(lines) = answered.reply else {
             panic!("no plan")
         };
@@ -181,7 +182,7 @@ fn gives_what_is_asked_for() {
     let books = Domain::books();
     let check = |output: &str, rest: &str, expected: expect_test::Expect| {
         let expression = format!("select {output} from mydomain {rest}");
-        let (items, _) = books.select(&expression, None, &Unhurried).unwrap();
+        let (items, _) = books.select(&expression, None, &UnlimitedBudget).unwrap();
         let lines = items.iter().map(|item| {
             let pairs = item.attributes.iter();
             let pairs = pairs.map(|pair| format!("  {}={}\n", text(&pair.name), text(&pair.value)));
@@ -256,7 +257,7 @@ fn ends_a_page_before_it_has_too_many_bytes() {
         loop {
             let expression = "select Title from mydomain order by itemName()";
             let expression = expression.replace("order", "where itemName() > '' order");
-            let (items, next) = books.select(&expression, token, &Unhurried).unwrap();
+            let (items, next) = books.select(&expression, token, &UnlimitedBudget).unwrap();
             let bytes = items.iter().map(|item| {
                 let pairs = item.attributes.iter();
                 item.name.len() + pairs.map(|p| p.name.len() + p.value.len()).sum::<usize>()
@@ -295,7 +296,7 @@ fn gives_no_token_when_nothing_follows() {
     ] {
         for output in ["*", "itemName()", "count(*)", "Title"] {
             let expression = format!("select {output} from mydomain {rest} limit {limit}");
-            let (_, token) = books.select(&expression, None, &Unhurried).unwrap();
+            let (_, token) = books.select(&expression, None, &UnlimitedBudget).unwrap();
             assert_eq!(token.is_some(), has_more, "{expression}");
         }
     }
@@ -306,9 +307,9 @@ fn tokens_go_on_with_any_output_of_the_same_items_in_the_same_order() {
     let books = Domain::books();
     let order = "where Year > '1950' order by Year";
     let counting = format!("select count(*) from mydomain {order} limit 3");
-    let (_, token) = books.select(&counting, None, &Unhurried).unwrap();
+    let (_, token) = books.select(&counting, None, &UnlimitedBudget).unwrap();
     let rest = |expression: &str| {
-        let (items, _) = books.select(expression, token.clone(), &Unhurried)?;
+        let (items, _) = books.select(expression, token.clone(), &UnlimitedBudget)?;
         Ok::<_, Error>(
             items
                 .iter()
@@ -350,11 +351,11 @@ fn positions_of_another_plan_are_refused() {
         let text = statement.selection.to_string();
         let token = token::seal(Kind::Select, &books.account, text.as_bytes(), position);
         books
-            .select(expression, Some(token), &Unhurried)
+            .select(expression, Some(token), &UnlimitedBudget)
             .map(|(items, _)| items.len())
     };
     let place = |lane| {
-        Some(walk::Place {
+        Some(index_scan::ScanPosition {
             lane,
             value: b"1".to_vec(),
             item: b"z".to_vec(),
@@ -408,12 +409,12 @@ fn refuses_domains_that_are_not_there() {
     };
     check(&Context {
         collection: None,
-        ..books.context(&Unhurried)
+        ..books.context(&UnlimitedBudget)
     });
     let deleted = Some(crate::CollectionId(77));
     check(&Context {
         collection: deleted,
-        ..books.context(&Unhurried)
+        ..books.context(&UnlimitedBudget)
     });
 }
 
@@ -426,14 +427,14 @@ fn sorts_no_more_than_it_may_hold() {
         sorts: true,
         sources: vec![0],
     };
-    let wanted = Wanted {
+    let wanted = PageRequest {
         view: &domain.view,
-        collection: domain.context(&Unhurried).collection.unwrap(),
+        collection: domain.context(&UnlimitedBudget).collection.unwrap(),
         selection: &statement.selection,
         output: &Output::Names,
         items_max: 2,
         bytes_max: 1 << 20,
-        pace: &Unhurried,
+        pace: &UnlimitedBudget,
     };
     let page = wanted
         .page(Some(Position {
@@ -450,13 +451,15 @@ fn sorts_no_more_than_it_may_hold() {
 #[test]
 fn an_index_without_its_item_is_reported() {
     let mut books = Domain::books();
-    let collection = books.context(&Unhurried).collection.unwrap();
+    let collection = books.context(&UnlimitedBudget).collection.unwrap();
     let removal = fader_chain::Change::Remove {
         key: crate::item_key(collection, b"1579124585"),
     };
-    let under = fader_chain::Under::strong(fader_chain::EntryId::ZERO);
+    let under = fader_chain::ApplyContext::strong(fader_chain::EntryId::ZERO);
     books.view.apply(&[removal], &under).unwrap();
     let expression = "select * from mydomain where Year = '1979'";
-    let error = books.select(expression, None, &Unhurried).unwrap_err();
+    let error = books
+        .select(expression, None, &UnlimitedBudget)
+        .unwrap_err();
     assert_eq!(error.code, Code::InternalError);
 }

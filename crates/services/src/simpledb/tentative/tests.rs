@@ -142,7 +142,7 @@ fn operations_are_sorted_by_register() {
 }
 
 #[test]
-fn what_is_no_item_is_refused() {
+fn a_malformed_item_is_refused() {
     let (service, _) = filled();
     let mut tentative = Tentative::default();
     let key = Bytes::from_static(b"k");

@@ -1,4 +1,5 @@
-//! Runs the scripts of `testscripts/mixing`, which docs/protocol/simpledb.md names line by line.
+//! Runs the scripts of `testscripts/mixing`, which docs/internals/protocol/simpledb.md names line
+//! by line.
 //!
 //! Members are `a`, `b` and `c`. A request without a member is strong and goes to the head; with
 //! one (`b: put ...`) it is eventual and runs there. A tag names a write: `b: [e1] put ...`. Stamps
@@ -26,7 +27,8 @@
 //! ```
 //!
 //! Tag `[changes]`: shows what the entry changes. After every command the derived keys of every
-//! member are counted again from its registers (K2), and what it shows is compared with its index.
+//! member are counted again from its registers (KEY-2), and what it shows is compared with its
+//! index.
 
 mod orders;
 mod random;
@@ -44,7 +46,7 @@ use self::world::{Decided, Member, Operation, World};
 use super::script::{set_limit, show_change, show_reply, take_condition, text};
 use super::*;
 use crate::catalog::NameBuf;
-use crate::level::Demand;
+use crate::level::ConsistencyOptions;
 use crate::{Kind, item_key, split_item_key};
 
 struct Script {
@@ -175,11 +177,11 @@ impl Script {
     fn eventual(&mut self, at: usize, name: Option<&String>, request: &Request) -> String {
         let context = self.world.context(&self.world.members[at].view, request);
         let mode = context.collection.map(|_| context.mode);
-        let demand = Demand {
+        let consistency = ConsistencyOptions {
             level: crate::level::Level::EVENTUAL,
-            ..Demand::default()
+            ..ConsistencyOptions::default()
         };
-        if let Err(error) = permits(mode, None, &demand, request) {
+        if let Err(error) = effective_level(mode, None, &consistency, request) {
             return format!("{}\n", show_outcome(&Err(error)));
         }
         let name = name.expect("an eventual write is named by a tag");
@@ -240,8 +242,8 @@ impl Script {
         format!("{}{}\n", show_outcome(&outcome), mark(is_tentative))
     }
 
-    fn keep_next(&mut self, outcome: &Result<Answered, Error>) {
-        if let Ok(Answered {
+    fn keep_next(&mut self, outcome: &Result<CostedReply, Error>) {
+        if let Ok(CostedReply {
             reply: Reply::Items { next_token, .. },
             ..
         }) = outcome
@@ -502,10 +504,10 @@ fn parse(verb: &str, texts: &mut Vec<String>) -> Request {
 /// `permits MODE LEVEL REQUEST`: at which level the request runs, or why not.
 fn show_permits(texts: &[&str]) -> String {
     let mode = match texts[0] {
-        "closing" => Mode::Closing,
+        "draining" => Mode::Draining,
         other => other.parse().unwrap(),
     };
-    let demand: Demand = texts[1].parse().unwrap();
+    let consistency: ConsistencyOptions = texts[1].parse().unwrap();
     let mut rest: Vec<String> = texts[3..].iter().map(|&text| text.to_owned()).collect();
     let request = match texts[2] {
         "select" | "consistent-select" => Request::Select {
@@ -519,12 +521,12 @@ fn show_permits(texts: &[&str]) -> String {
         },
         verb => parse(verb, &mut rest),
     };
-    match permits(Some(mode), None, &demand, &request) {
+    match effective_level(Some(mode), None, &consistency, &request) {
         Ok((level, bound)) => {
-            let shown = Demand {
+            let shown = ConsistencyOptions {
                 level,
                 bound,
-                ..Demand::default()
+                ..ConsistencyOptions::default()
             };
             format!("{shown}\n")
         }
@@ -536,7 +538,7 @@ fn mark(is_tentative: bool) -> &'static str {
     if is_tentative { " tentative" } else { "" }
 }
 
-fn show_outcome(outcome: &Result<Answered, Error>) -> String {
+fn show_outcome(outcome: &Result<CostedReply, Error>) -> String {
     match outcome {
         Ok(answered) => match &answered.reply {
             Reply::Attributes(attributes) if attributes.is_empty() => "nothing".to_owned(),

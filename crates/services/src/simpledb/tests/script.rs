@@ -44,7 +44,7 @@ impl Runner for Script {
         let request = self.request(command);
         let (outcome, changes) = self.service.run_with_changes(&request);
         check_integrity(&self.service.view);
-        if let Ok(Answered {
+        if let Ok(CostedReply {
             reply: Reply::Domains { next_token, .. },
             ..
         }) = &outcome
@@ -166,9 +166,9 @@ pub(super) fn take_condition(texts: &mut Vec<String>) -> Vec<Expected> {
     }]
 }
 
-fn show(outcome: &Result<Answered, super::Error>) -> String {
+fn show(outcome: &Result<CostedReply, super::Error>) -> String {
     match outcome {
-        Ok(Answered { reply, box_usage }) => format!("{}{box_usage}\n", show_reply(reply)),
+        Ok(CostedReply { reply, box_usage }) => format!("{}{box_usage}\n", show_reply(reply)),
         Err(error) => {
             format!("{} {error} ({})\n", error.code.status(), error.box_usage)
         }
@@ -233,7 +233,7 @@ pub(super) fn show_change(change: &Change) -> String {
         Change::Put { value, .. } => format!("  put {name} {value:?}\n"),
         Change::Remove { .. } => format!("  remove {name}\n"),
         Change::Collect { entry, .. } => format!("  collect {name} {entry}\n"),
-        Change::Turn { mode, .. } => format!("  turn {name} {mode}\n"),
+        Change::SetMode { mode, .. } => format!("  turn {name} {mode}\n"),
     }
 }
 

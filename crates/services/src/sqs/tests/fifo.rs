@@ -90,7 +90,7 @@ fn duplicates_answer_the_first_send_for_five_minutes() {
 }
 
 #[test]
-fn what_is_remembered_is_cleared_away() {
+fn expired_deduplication_ids_are_removed() {
     let mut chain = Chain::with_fifo(&[]);
     for round in 0..50 {
         chain.send_to("a", &round.to_string());

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use fader_chain::{
-    ALL_GUARDS, ChainId, Change, Direction, EntryId, Guards, Scan, Under, View, ViewError, apply,
+    ALL_GUARDS, ApplyContext, ChainId, Change, Direction, EntryId, Guards, Scan, View, ViewError,
+    apply,
 };
 
 use crate::catalog::{self, AccountId, Name};
@@ -53,7 +54,7 @@ impl Rows {
         self.pairs.insert(key, value);
     }
 
-    fn apply(&mut self, changes: &[Change], under: &Under) {
+    fn apply(&mut self, changes: &[Change], under: &ApplyContext) {
         let mut mutations = Vec::new();
         for change in changes {
             let current = self.pairs.get(change.key()).cloned().flatten();
@@ -188,7 +189,7 @@ impl Chain {
 
     pub(super) fn apply(&mut self, changes: &[Change]) {
         self.index += 1;
-        let under = Under::strong(EntryId::new(1, self.index));
+        let under = ApplyContext::strong(EntryId::new(1, self.index));
         self.rows.apply(changes, &under);
     }
 

@@ -66,7 +66,7 @@ fn no_policy_gives_what_is_the_owners() {
 }
 
 #[test]
-fn a_denial_counts_for_the_owner_too_who_can_mend_it() {
+fn a_denial_counts_for_the_owner_too_and_the_owner_can_mend_it() {
     let mut chain = Chain::with_queue(&[]);
     let deny = r#"{"Statement":{"Effect":"Deny","Principal":"*","Action":"*"}}"#;
     chain.set(Q, &[("Policy", deny)]).unwrap();

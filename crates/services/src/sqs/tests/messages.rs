@@ -38,7 +38,7 @@ fn a_short_poll_returns_all_that_is_due_up_to_its_maximum() {
 }
 
 #[test]
-fn what_can_be_received_since_longest_comes_first() {
+fn the_message_that_is_due_longest_comes_first() {
     let mut chain = Chain::with_queue(&[("VisibilityTimeout", "5")]);
     chain.send(Q, "old");
     assert_eq!(chain.bodies(Q, 1), ["old"]);

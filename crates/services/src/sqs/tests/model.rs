@@ -58,7 +58,7 @@ struct Message {
     sent_ms: u64,
     /// From when on it can be received.
     visible_ms: u64,
-    /// In a FIFO queue its own place, whatever happened to it.
+    /// In a FIFO queue its own place, after any events.
     is_held: bool,
     receives: u32,
     handle: String,
@@ -166,8 +166,8 @@ impl Model {
     }
 }
 
-/// Whether these are the first in order or, of messages with groups, the first of each group,
-/// whichever groups these are.
+/// Whether these are the first in order or, of messages with groups, the first of each group, for
+/// any groups.
 fn are_first(receivable: &[&Message], numbers: &[u64], count: usize) -> bool {
     let mut receivable = receivable.to_vec();
     if numbers.len() != receivable.len().min(count) {

@@ -30,7 +30,7 @@ fn without(guard: Guard, mut chain: Chain) -> Chain {
 }
 
 #[test]
-fn random_scripts_tell_who_leaves_a_guard_out() {
+fn random_scripts_find_a_replica_without_a_guard() {
     for guard in [
         Guard::QueueDeadline,
         Guard::QueueGroup,

@@ -1,6 +1,6 @@
 //! Receives that wait cost an entry what it serves, and one decision more.
 
-use fader_chain::{Change, Token};
+use fader_chain::{Change, CorrelationId};
 
 use super::fixture::*;
 use crate::request;
@@ -33,7 +33,9 @@ impl Parked {
             let wait = parked.chain.decide(&request).expect_err("it waits");
             let collection = parked.chain.place(queue).unwrap().collection;
             let at = (parked.chain.now_ms, 1);
-            let waits = parked.waiters.wait(Token(token), collection, wait, at);
+            let waits = parked
+                .waiters
+                .wait(CorrelationId(token), collection, wait, at);
             waits.unwrap();
         }
         parked
@@ -140,7 +142,7 @@ fn a_send_decides_again_for_at_most_one_receive_more_than_it_serves() {
 }
 
 #[test]
-fn what_serves_none_decides_for_none() {
+fn a_request_of_no_service_is_decided_by_none() {
     let mut parked = Parked::at(Chain::with_queue(&[]), Q);
     for _ in 0..20 {
         assert_eq!(parked.send(1, Some(10)), (0, 0), "it is delayed");

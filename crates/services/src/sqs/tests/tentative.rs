@@ -4,7 +4,7 @@ use fader_chain::{Settled, Stamp};
 
 use super::fixture::*;
 use crate::Mode;
-use crate::level::{Demand, Level};
+use crate::level::{ConsistencyOptions, Level};
 use crate::service::{Context, Service as _};
 use crate::sqs::command::*;
 use crate::sqs::{Code, Reply, Sqs};
@@ -90,9 +90,9 @@ fn an_eventual_send_to_a_deleted_queue_is_gone() {
 #[test]
 fn only_sends_to_mixed_standard_queues_are_eventual() {
     let mut chain = Chain::new(0);
-    let eventual = Demand {
+    let eventual = ConsistencyOptions {
         level: Level::EVENTUAL,
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     };
     let mut permits = |mode, queue: &str, is_send| {
         let command = match is_send {
@@ -104,7 +104,7 @@ fn only_sends_to_mixed_standard_queues_are_eventual() {
             false => Command::ReceiveMessage(receive(queue, 1)),
         };
         let request = chain.request(command);
-        Sqs::permits(mode, None, &eventual, &request).is_ok()
+        Sqs::effective_level(mode, None, &eventual, &request).is_ok()
     };
     assert!(permits(Some(Mode::Mixed), Q, true));
     assert!(!permits(Some(Mode::Strong), Q, true));

@@ -8,7 +8,7 @@ use super::*;
 fn position() -> impl Strategy<Value = Position> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..300);
     let place = (0_usize..1000, bytes(), bytes());
-    let place = place.prop_map(|(lane, value, item)| Place { lane, value, item });
+    let place = place.prop_map(|(lane, value, item)| ScanPosition { lane, value, item });
     let sources = prop::collection::vec(0_usize..1000, 0..20);
     (any::<bool>(), sources, prop::option::of(place)).prop_map(|(sorts, sources, place)| Position {
         choice: Choice { sorts, sources },
@@ -22,7 +22,7 @@ fn bytes_are_frozen() {
         expected.assert_eq(&position.encode().escape_ascii().to_string());
     };
     check(&Position::default(), expect![[r#"\x00\x00\x00"#]]);
-    let place = Place {
+    let place = ScanPosition {
         lane: 1,
         value: b"2007".to_vec(),
         item: b"B000T9886K".to_vec(),

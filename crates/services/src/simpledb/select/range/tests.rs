@@ -74,7 +74,7 @@ proptest! {
         }
     }
 
-    /// V1
+    /// VRANGE-1
     #[test]
     fn are_in_order_and_apart(formula in formula()) {
         let ranges = Ranges::of(&formula);

@@ -3,15 +3,15 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, Under};
+use fader_chain::{ApplyContext, EntryId};
 
 use crate::Mode;
 use crate::catalog::{self, AccountId};
 use crate::simpledb::{
-    Answered, AttributePut, Context, Error, Item, ItemDelete, ItemPut, Limits, PageToken, Reply,
+    AttributePut, Context, CostedReply, Error, Item, ItemDelete, ItemPut, Limits, PageToken, Reply,
     Request, answer, decide,
 };
-use crate::{Direction, MapView, Pace, Scan, Unhurried, View, ViewError};
+use crate::{Direction, MapView, PageBudget, Scan, UnlimitedBudget, View, ViewError};
 
 /// AWS's sample data set of six media, as its guide has it.
 const BOOKS: [(&str, &[(&str, &str)]); 6] = [
@@ -156,14 +156,14 @@ impl Domain {
     }
 
     pub(crate) fn write(&mut self, request: &Request) {
-        let decision = decide(&self.view, &self.context(&Unhurried), request);
+        let decision = decide(&self.view, &self.context(&UnlimitedBudget), request);
         decision.outcome.unwrap();
         self.entries += 1;
-        let under = Under::strong(EntryId::new(1, self.entries));
+        let under = ApplyContext::strong(EntryId::new(1, self.entries));
         self.view.apply(&decision.changes, &under).unwrap();
     }
 
-    pub(crate) fn context<'a>(&'a self, pace: &'a dyn Pace) -> Context<'a> {
+    pub(crate) fn context<'a>(&'a self, pace: &'a dyn PageBudget) -> Context<'a> {
         let entry = catalog::domain(&self.view, &self.account, "mydomain").unwrap();
         Context {
             account: &self.account,
@@ -183,7 +183,7 @@ impl Domain {
         &self,
         expression: &str,
         next_token: Option<PageToken>,
-        pace: &dyn Pace,
+        pace: &dyn PageBudget,
     ) -> Result<(Vec<Item>, Option<PageToken>), Error> {
         let expression = expression.to_owned();
         let request = Request::Select {
@@ -192,7 +192,7 @@ impl Domain {
             consistent: true,
         };
         match answer(&self.view, &self.context(pace), &request)? {
-            Answered {
+            CostedReply {
                 reply: Reply::Items { items, next_token },
                 ..
             } => Ok((items, next_token)),
@@ -201,7 +201,11 @@ impl Domain {
     }
 
     /// The names of all pages' items.
-    pub(crate) fn names(&self, expression: &str, pace: &dyn Pace) -> Result<Vec<String>, Error> {
+    pub(crate) fn names(
+        &self,
+        expression: &str,
+        pace: &dyn PageBudget,
+    ) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         let mut token = None;
         loop {
@@ -216,7 +220,7 @@ impl Domain {
     }
 
     /// The sum of all pages' counts.
-    pub(crate) fn count(&self, expression: &str, pace: &dyn Pace) -> u64 {
+    pub(crate) fn count(&self, expression: &str, pace: &dyn PageBudget) -> u64 {
         let mut count = 0;
         let mut token = None;
         loop {
@@ -249,7 +253,7 @@ impl Stops {
     }
 }
 
-impl Pace for Stops {
+impl PageBudget for Stops {
     fn is_over(&self) -> bool {
         self.asked.set(self.asked.get() + 1);
         self.asked.get().is_multiple_of(self.every)

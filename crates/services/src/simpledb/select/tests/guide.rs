@@ -1,7 +1,7 @@
 //! Every expression of AWS's guide on AWS's sample data.
 
 use super::fixture::{Domain, Stops};
-use crate::Unhurried;
+use crate::UnlimitedBudget;
 
 /// Items of every expression of AWS's guide; sorted here unless the expression orders them.
 const DOCUMENTED: [(&str, &[&str]); 34] = [
@@ -128,7 +128,7 @@ fn answers_the_expressions_of_the_guide() {
     let books = Domain::books();
     for (rest, expected) in DOCUMENTED {
         let expression = format!("select itemName() from mydomain {rest}");
-        let mut names = books.names(&expression, &Unhurried).unwrap();
+        let mut names = books.names(&expression, &UnlimitedBudget).unwrap();
         let mut expected = expected.to_vec();
         if !rest.contains("order by") {
             names.sort();
@@ -139,11 +139,11 @@ fn answers_the_expressions_of_the_guide() {
 }
 
 #[test]
-fn pages_join_whatever_ends_them() {
+fn pages_join_at_any_end() {
     let books = Domain::books();
     for (rest, _) in DOCUMENTED {
         let expression = format!("select itemName() from mydomain {rest}");
-        let whole = books.names(&expression, &Unhurried).unwrap();
+        let whole = books.names(&expression, &UnlimitedBudget).unwrap();
         for every in 1..4 {
             let paged = books.names(&expression, &Stops::every(every)).unwrap();
             assert_eq!(paged, whole, "{expression}, stopped every {every}");

@@ -94,7 +94,7 @@ fn check_words(expression: &str, expected: &str) {
 }
 
 #[test]
-fn refuses_what_is_no_expression() {
+fn refuses_invalid_expressions() {
     for expression in [
         "",
         "select",
@@ -369,7 +369,7 @@ fn canonical_text_is_frozen() {
 }
 
 #[test]
-fn depth_is_bounded_whatever_the_limits_say() {
+fn depth_is_bounded_with_any_limits() {
     let limits = Limits {
         expression_depth: usize::MAX,
         expression_bytes: usize::MAX,

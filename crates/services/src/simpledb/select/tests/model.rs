@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::fixture::{Domain, Stops, text};
-use crate::Unhurried;
+use crate::UnlimitedBudget;
 use crate::simpledb::Limits;
-use crate::simpledb::select::execute::Wanted;
+use crate::simpledb::select::execute::PageRequest;
 use crate::simpledb::select::plan::{Choice, Planner};
 use crate::simpledb::select::position::Position;
 use crate::simpledb::select::{Output, Statement};
@@ -349,9 +349,9 @@ fn read(domain: &Domain, statement: &Statement, choice: Choice, pace: &Stops) ->
     });
     while let Some(position) = &next {
         let position = Position::decode(position.encode().into()).unwrap();
-        let wanted = Wanted {
+        let wanted = PageRequest {
             view: &domain.view,
-            collection: domain.context(&Unhurried).collection.unwrap(),
+            collection: domain.context(&UnlimitedBudget).collection.unwrap(),
             selection: &statement.selection,
             output: &Output::Everything,
             items_max: statement.limit.unwrap(),
@@ -461,7 +461,7 @@ proptest! {
         check(&domain, &text, &expected, true, every);
     }
 
-    /// E1: other items come, change and go between pages.
+    /// TRACE-1: other items come, change and go between pages.
     #[test]
     fn items_that_do_not_change_are_neither_missed_nor_repeated(
         data in data(),
@@ -480,7 +480,7 @@ proptest! {
             "select itemName() from mydomain where ({}) {on_it} {order} limit 2",
             expression.print(),
         );
-        let unchanged = domain.names(&text, &Unhurried).unwrap();
+        let unchanged = domain.names(&text, &UnlimitedBudget).unwrap();
         let (mut names, mut token) = (Vec::new(), None);
         for (item, pairs) in changes.iter().cycle() {
             if pairs.is_empty() {

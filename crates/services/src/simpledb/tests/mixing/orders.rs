@@ -1,6 +1,6 @@
-//! Every order of arrival of a few writes, each strong or eventual: whatever the order, the members
-//! end in one state, and it is that of the writes carried out one after the other in the order of
-//! their stamps.
+//! Every order of arrival of a few writes, each strong or eventual. In any order the members end in
+//! one state. It is that of the writes carried out one after the other in the order of their
+//! stamps.
 
 use std::collections::{BTreeMap, BTreeSet};
 

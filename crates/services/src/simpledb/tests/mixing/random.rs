@@ -1,6 +1,6 @@
-//! Random writes, strong and eventual, of two items, handed about, settled and collected in any
-//! order: all members end in one state, that of the writes carried out one after the other in the
-//! order of their stamps; and at every step index and counters agree with the registers.
+//! Random writes, strong and eventual, of two items, distributed, settled and collected in any
+//! order. All members end in one state, that of the writes carried out one after the other in the
+//! order of their stamps. At every step index and counters agree with the registers.
 
 use std::collections::BTreeMap;
 

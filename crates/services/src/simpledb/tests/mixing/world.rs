@@ -1,15 +1,15 @@
-//! A stand-in for a chain of three members: one log, which a head appends to, members that apply it
-//! as far as they are told, and their overlays. It has no messages, no failures and no time; what
-//! rests on those is the simulator's to show.
+//! A stand-in for a chain of three members. It has one log, which a head appends to, members that
+//! apply it as far as they are told, and their overlays. It has no messages, no failures and no
+//! time; what rests on those is the simulator's to show.
 //!
-//! It follows the rules by name: WR-1 and XO-2 for strong writes, EV-2 and EV-3 for eventual ones,
-//! PR-3, PR-5 and PR-6 for their settlement, ER-1 for reads.
+//! It follows the rules by name: WR-1 and XO-2 for strong writes, EV-2 and EV-3 for eventual ones.
+//! PR-3, PR-5 and PR-6 are for their settlement, ER-1 for reads.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use fader_chain::{
-    Change, ElementOp, EntryId, Outcome, Register, RequestId, Stamp, Standing, Under,
+    ApplyContext, Change, ElementOp, EntryId, ModeState, Outcome, Register, RequestId, Stamp,
 };
 
 use super::super::*;
@@ -43,7 +43,7 @@ pub(super) struct Member {
 /// One entry of the log.
 #[derive(Clone, Debug)]
 pub(super) struct Logged {
-    under: Under,
+    under: ApplyContext,
     name: Option<RequestId>,
     result: Option<Bytes>,
     changes: Vec<Change>,
@@ -62,10 +62,10 @@ pub(super) struct World {
     clock: u64,
 }
 
-/// How a strong request ended: by an entry, unless it was refused whatever the state.
+/// How a strong request ended: by an entry, unless it was refused in any state.
 pub(super) struct Decided {
     pub(super) entry: Option<EntryId>,
-    pub(super) outcome: Result<Answered, Error>,
+    pub(super) outcome: Result<CostedReply, Error>,
     pub(super) changes: Vec<Change>,
 }
 
@@ -183,8 +183,8 @@ impl World {
         Ok(stamped)
     }
 
-    /// The base is the register's version in the log, or of its operations in the overlay; every
-    /// member has persisted the log, whatever it applied (D5).
+    /// The base is the register's version in the log, or of its operations in the overlay. Every
+    /// member has persisted the log, with any part of it applied (D5).
     fn stamp(&mut self, at: usize, key: &Bytes) -> Stamp {
         self.clock += 1;
         let overlay = self.members[at].overlay.values();
@@ -246,9 +246,9 @@ impl World {
     }
 
     /// What the chain keeps of the mode of an item's domain (MD-1).
-    fn standing(&self, key: &[u8]) -> Standing {
+    fn standing(&self, key: &[u8]) -> ModeState {
         let (collection, _) = split_item_key(key).unwrap();
-        Standing::of(&self.newest, collection.0).unwrap()
+        ModeState::of(&self.newest, collection.0).unwrap()
     }
 
     /// Raises the floor to the last entry, and collects every mark at or below it (GC-2 to GC-4).
@@ -281,10 +281,10 @@ impl World {
         result: Bytes,
         changes: Vec<Change>,
     ) -> EntryId {
-        let under = Under {
+        let under = ApplyContext {
             id: self.next_id(),
             stamp,
-            floor: self.floor,
+            safe_point: self.floor,
         };
         self.newest.apply(&changes, &under).unwrap();
         self.log.push(Logged {
@@ -329,7 +329,8 @@ impl World {
             None => Change::Remove { key: key.clone() },
         });
         let changes: Vec<_> = changes.collect();
-        view.apply(&changes, &Under::strong(EntryId::ZERO)).unwrap();
+        view.apply(&changes, &ApplyContext::strong(EntryId::ZERO))
+            .unwrap();
         view
     }
 

@@ -1,7 +1,7 @@
 //! What a write does to the counters of its domain, and whether a limit forbids it.
 //!
 //! Invariants:
-//! - Y1 a limit forbids growth only: what is over a limit may stay there, or shrink (SDB-4.3).
+//! - DELTA-1 a limit forbids growth only: what is over a limit may stay there, or shrink (SDB-4.3).
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::simpledb::{Code, Limits};
 use crate::{CollectionId, View, ViewError};
 
 /// The counters of a domain before and after a write.
-pub(crate) struct Tally<'a> {
+pub(crate) struct CounterDelta<'a> {
     view: &'a dyn View,
     limits: &'a Limits,
     collection: CollectionId,
-    basis: Basis,
+    basis: CounterBase,
     before: Counters,
     counters: Counters,
     attributes: BTreeMap<Bytes, AttributePairs>,
@@ -27,11 +27,11 @@ pub(crate) struct Tally<'a> {
 
 /// What the counters that a tally begins with count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Basis {
+pub(crate) enum CounterBase {
     /// The items that the write is merged into.
     Same,
     /// Committed items, while the write is merged into what a member shows: it may remove pairs
-    /// that were never counted (docs/protocol/simpledb.md, section 4).
+    /// that were never counted (docs/internals/protocol/simpledb.md, section 4).
     Committed,
 }
 
@@ -41,16 +41,16 @@ struct AttributePairs {
     after: u64,
 }
 
-impl<'a> Tally<'a> {
+impl<'a> CounterDelta<'a> {
     /// A tally of a write that does nothing yet; `None` when there is no such domain (any more).
     pub(crate) fn new(
         view: &'a dyn View,
         limits: &'a Limits,
         collection: CollectionId,
-        basis: Basis,
+        basis: CounterBase,
     ) -> Result<Option<Self>, ViewError> {
         let counters = counters::counters(view, collection)?;
-        Ok(counters.map(|counters| Tally {
+        Ok(counters.map(|counters| CounterDelta {
             view,
             limits,
             collection,
@@ -126,7 +126,7 @@ impl<'a> Tally<'a> {
         })
     }
 
-    /// Appends the changes of the counters, after [`Tally::finish`].
+    /// Appends the changes of the counters, after [`CounterDelta::finish`].
     pub(crate) fn put(&self, changes: &mut Vec<Change>) {
         for (name, pairs) in &self.attributes {
             if pairs.before != pairs.after {
@@ -166,12 +166,12 @@ impl<'a> Tally<'a> {
 
 /// Counts `by` more or fewer. A counter that counts the items at hand cannot pass below zero unless
 /// the store is damaged.
-fn shift(basis: Basis, counter: &mut u64, by: usize, up: bool) -> Result<(), ViewError> {
+fn shift(basis: CounterBase, counter: &mut u64, by: usize, up: bool) -> Result<(), ViewError> {
     let by = by as u64;
     let shifted = match (up, basis) {
         (true, _) => counter.checked_add(by),
-        (false, Basis::Same) => counter.checked_sub(by),
-        (false, Basis::Committed) => Some(counter.saturating_sub(by)),
+        (false, CounterBase::Same) => counter.checked_sub(by),
+        (false, CounterBase::Committed) => Some(counter.saturating_sub(by)),
     };
     *counter = shifted.ok_or_else(|| ViewError("a counter disagrees with the index".to_owned()))?;
     Ok(())

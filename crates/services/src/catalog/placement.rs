@@ -1,8 +1,8 @@
 //! Collections on other chains: what the system chain knows of them, and what their own chain does.
 //!
 //! In a cluster of several chains the system chain has the names, each with the chain and the
-//! collection that it stands for; the collection's own chain has its entry, as the only chain of a
-//! small cluster has, with its mode and its rows.
+//! collection that it stands for. The collection's own chain has its entry, with its mode and its
+//! rows. The only chain of a small cluster has the same.
 //!
 //! ```text
 //! system:   placed := version:u8=3  state:u8  chain:varint  collection:varint
@@ -20,12 +20,12 @@
 //! ```
 //!
 //! Invariants:
-//! - D1 a collection is there from the settlement of its creation to that of its deletion: before
-//!   the first no node looks for it on its chain. A node that does not find it on its chain
+//! - SAGA-1 a collection is there from the settlement of its creation to that of its deletion.
+//!   Before the first no node looks for it on its chain. A node that does not find it on its chain
 //!   finishes its deletion before it says so.
-//! - D2 what was razed is never founded, however late that is asked for.
-//! - D3 each step is done once, by whoever is first: repeated it changes nothing.
-//! - D4 'u' has the collections that are creating or deleting.
+//! - SAGA-2 what was razed is never founded, however late that is asked for.
+//! - SAGA-3 each step is done once, by the first node that gets to it: repeated it changes nothing.
+//! - SAGA-4 'u' has the collections that are creating or deleting.
 
 use bytes::Bytes;
 use fader_chain::{ChainId, Change, DecodeError, Reader, put_bytes, put_varint};
@@ -36,7 +36,7 @@ use crate::catalog::domains::{
     put_owner, read_owner,
 };
 use crate::catalog::{AccountId, DomainEntry, Name, NameBuf, modes};
-use crate::level::Preference;
+use crate::level::DefaultConsistency;
 use crate::request::founded;
 use crate::simpledb::metadata_key;
 use crate::{CollectionId, Direction, KeyBuilder, Kind, Mode, SYSTEM, Table, View, ViewError};
@@ -57,7 +57,7 @@ pub enum State {
 
 /// What the system chain knows of a collection on another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct DomainPlacement {
     /// How far it has come.
     pub state: State,
     /// Where it is.
@@ -66,20 +66,20 @@ pub struct Placed {
     pub entry: DomainEntry,
 }
 
-/// A step across chains that somebody began.
+/// A step across chains that was begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct PendingSaga {
     /// Whose step.
     pub name: NameBuf,
     /// What is known of it.
-    pub placed: Placed,
+    pub placed: DomainPlacement,
 }
 
 /// Where the collection of this name is, if it is on another chain.
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
-pub fn placed(view: &dyn View, name: Name<'_>) -> Result<Option<Placed>, ViewError> {
+pub fn placed(view: &dyn View, name: Name<'_>) -> Result<Option<DomainPlacement>, ViewError> {
     match view.get(&name_key(name))? {
         Some(value) if value.first() == Some(&VERSION_PLACED) => {
             Ok(Some(decode(name.kind, value)?.0))
@@ -93,11 +93,11 @@ pub(super) fn is_shown(value: &[u8]) -> bool {
     !matches!(value, [VERSION_PLACED, state, ..] if *state == State::Creating as u8)
 }
 
-/// All steps that are not finished, by collection (D4).
+/// All steps that are not finished, by collection (SAGA-4).
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
-pub fn unfinished(view: &dyn View) -> Result<Vec<Unfinished>, ViewError> {
+pub fn unfinished(view: &dyn View) -> Result<Vec<PendingSaga>, ViewError> {
     let prefix = KeyBuilder::new(SYSTEM, Table::Unfinished);
     let (start, end) = (prefix.clone().build(), prefix.build_end());
     let mut all = Vec::new();
@@ -106,7 +106,7 @@ pub fn unfinished(view: &dyn View) -> Result<Vec<Unfinished>, ViewError> {
         let name = NameBuf::read(&mut reader)?;
         reader.end()?;
         if let Some(placed) = placed(view, name.name())? {
-            all.push(Unfinished { name, placed });
+            all.push(PendingSaga { name, placed });
         }
     }
     Ok(all)
@@ -116,12 +116,12 @@ pub fn unfinished(view: &dyn View) -> Result<Vec<Unfinished>, ViewError> {
 pub(crate) fn enter(
     view: &dyn View,
     name: Name<'_>,
-    (mode, preference): (Mode, Option<Preference>),
+    (mode, preference): (Mode, Option<DefaultConsistency>),
     chains: u32,
 ) -> Result<Vec<Change>, ViewError> {
     let (collection, next) = next_collection(view)?;
     let turn = (collection.0 - SYSTEM.0 - 1) % u64::from(chains.max(1));
-    let placed = Placed {
+    let placed = DomainPlacement {
         state: State::Creating,
         chain: ChainId(1 + u32::try_from(turn).expect("it is below the number of chains")),
         entry: DomainEntry {
@@ -137,8 +137,8 @@ pub(crate) fn enter(
 }
 
 /// Begins to delete a collection.
-pub(crate) fn condemn(name: Name<'_>, placed: &Placed) -> Vec<Change> {
-    let condemned = Placed {
+pub(crate) fn condemn(name: Name<'_>, placed: &DomainPlacement) -> Vec<Change> {
+    let condemned = DomainPlacement {
         state: State::Deleting,
         ..placed.clone()
     };
@@ -161,7 +161,7 @@ pub(crate) fn settle(
     Ok(match placed.state {
         // Who founded it may be late: it is being razed, or was founded by others.
         State::Creating if !is_gone => {
-            let live = Placed {
+            let live = DomainPlacement {
                 state: State::Live,
                 ..placed
             };
@@ -193,12 +193,12 @@ pub(crate) fn found(
     }
     let mut changes = vec![put_entry(name, entry), founded(name.kind, collection)];
     if entry.mode != Mode::Strong {
-        changes.push(Change::turn(collection.0, entry.mode, false));
+        changes.push(Change::set_mode(collection.0, entry.mode, false));
     }
     Ok(changes)
 }
 
-/// The step of a deletion on the collection's own chain (D2). Its keys are left to be swept.
+/// The step of a deletion on the collection's own chain (SAGA-2). Its keys are left to be swept.
 pub(crate) fn raze(
     view: &dyn View,
     name: Name<'_>,
@@ -222,7 +222,7 @@ pub(crate) fn raze(
     Ok(changes)
 }
 
-fn put(name: Name<'_>, placed: &Placed) -> Change {
+fn put(name: Name<'_>, placed: &DomainPlacement) -> Change {
     let DomainEntry {
         collection,
         mode,
@@ -242,7 +242,10 @@ fn put(name: Name<'_>, placed: &Placed) -> Change {
 }
 
 /// Where a collection is, and who owns a name that is the cluster's.
-pub(super) fn decode(kind: Kind, value: Bytes) -> Result<(Placed, Option<AccountId>), DecodeError> {
+pub(super) fn decode(
+    kind: Kind,
+    value: Bytes,
+) -> Result<(DomainPlacement, Option<AccountId>), DecodeError> {
     let mut reader = Reader::new(value);
     reader.byte()?;
     let state = match reader.byte()? {
@@ -251,7 +254,7 @@ pub(super) fn decode(kind: Kind, value: Bytes) -> Result<(Placed, Option<Account
         2 => State::Deleting,
         _ => return Err(DecodeError::new("how far a collection has come")),
     };
-    let placed = Placed {
+    let placed = DomainPlacement {
         state,
         chain: ChainId(reader.varint_u32()?),
         entry: DomainEntry {

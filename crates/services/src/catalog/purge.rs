@@ -13,7 +13,7 @@ use crate::{Direction, View, ViewError};
 ///
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
-pub fn sweep(view: &dyn View, batch: usize) -> Result<Vec<Change>, ViewError> {
+pub fn purge(view: &dyn View, batch: usize) -> Result<Vec<Change>, ViewError> {
     let mut changes = Vec::new();
     for marker in garbage(view) {
         let (marker, collection) = marker?;

@@ -1,14 +1,14 @@
 //! A walk: index entries in order, such that every wanted item has an entry among them.
 //!
-//! A walk has *lanes*, one per field: the ranges of the field's index that are read, and the
-//! formulas of which an entry's value satisfies at least one. `itemName()` is the lane over the
+//! A scan has one *field scan* per field. It has the ranges of the field's index that are read, and
+//! the formulas of which an entry's value satisfies at least one. `itemName()` is the lane over the
 //! registers themselves. Lanes are read one after the other, in the order of their keys.
 //!
 //! Invariants:
-//! - W1 an item may have several entries in a walk; its *place* is the first, and it is a result at
-//!   its place only. The place follows from the item's register alone, so pages need no memory of
-//!   what earlier pages gave.
-//! - W2 the order of places is the order of reading.
+//! - SCAN-1 an item may have several entries in a walk; its *place* is the first, and it is a
+//!   result at its place only. The place follows from the item's register alone, so pages need no
+//!   memory of what earlier pages gave.
+//! - SCAN-2 the order of places is the order of reading.
 
 use std::cmp::Ordering;
 
@@ -23,7 +23,7 @@ static ANY_VALUE: Formula = Formula::Test(Test::Present);
 
 /// The part of a walk that is about one field.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane<'s> {
+pub(crate) struct FieldScan<'s> {
     /// The field.
     pub(crate) field: &'s Field,
     /// What an entry's value must satisfy, any of these.
@@ -34,9 +34,9 @@ pub(crate) struct Lane<'s> {
 
 /// Which entries are read in which order.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk<'s> {
+pub(crate) struct IndexScan<'s> {
     /// In the order of their fields.
-    pub(crate) lanes: Vec<Lane<'s>>,
+    pub(crate) lanes: Vec<FieldScan<'s>>,
     /// Backward only with a single lane.
     pub(crate) direction: Direction,
     /// The names that results can have.
@@ -45,7 +45,7 @@ pub(crate) struct Walk<'s> {
 
 /// Where an entry stands in a walk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ScanPosition {
     /// The lane.
     pub(crate) lane: usize,
     /// The entry's value; for `itemName()` the item.
@@ -58,21 +58,21 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// Where it stands.
-    pub(crate) place: Place,
+    pub(crate) place: ScanPosition,
     /// The item's register, when the entry is the register itself.
     pub(crate) register: Option<Bytes>,
 }
 
 /// The keys of one range of one lane.
 #[derive(Debug)]
-struct Section {
+struct KeyRange {
     lane: usize,
     prefix_size: usize,
     first: Bytes,
     end: Bytes,
 }
 
-impl<'s> Lane<'s> {
+impl<'s> FieldScan<'s> {
     /// The entries that satisfy any of `formulas`.
     pub(crate) fn new(field: &'s Field, formulas: Vec<&'s Formula>) -> Self {
         let ranges = formulas
@@ -80,7 +80,7 @@ impl<'s> Lane<'s> {
             .map(|formula| Ranges::of(formula))
             .reduce(|all, ranges| all.union(&ranges))
             .unwrap_or_else(Ranges::everything);
-        Lane {
+        FieldScan {
             field,
             formulas,
             ranges,
@@ -89,7 +89,7 @@ impl<'s> Lane<'s> {
 
     /// All entries of a field.
     pub(crate) fn whole(field: &'s Field) -> Self {
-        Lane::new(field, vec![&ANY_VALUE])
+        FieldScan::new(field, vec![&ANY_VALUE])
     }
 
     /// Whether an entry with this value counts.
@@ -114,7 +114,7 @@ impl<'s> Lane<'s> {
         collection: CollectionId,
         range: &Range,
         items: &Ranges,
-    ) -> Vec<Section> {
+    ) -> Vec<KeyRange> {
         let prefix = self.prefix(collection);
         let prefix_size = prefix.clone().build().len();
         let (prefix, bounds, is_last) = match self.field {
@@ -133,7 +133,7 @@ impl<'s> Lane<'s> {
             }
             .build()
         };
-        let sections = bounds.iter().map(|bounds| Section {
+        let sections = bounds.iter().map(|bounds| KeyRange {
             lane,
             prefix_size,
             first: bound(&bounds.low),
@@ -145,7 +145,7 @@ impl<'s> Lane<'s> {
         sections.collect()
     }
 
-    fn key(&self, collection: CollectionId, place: &Place) -> Bytes {
+    fn key(&self, collection: CollectionId, place: &ScanPosition) -> Bytes {
         let prefix = self.prefix(collection);
         match self.field {
             Field::ItemName => prefix.raw(&place.item).build(),
@@ -153,10 +153,10 @@ impl<'s> Lane<'s> {
         }
     }
 
-    fn entry(&self, section: &Section, key: &[u8], value: Bytes) -> Result<Entry, ViewError> {
+    fn entry(&self, section: &KeyRange, key: &[u8], value: Bytes) -> Result<Entry, ViewError> {
         let (lane, rest) = (section.lane, &key[section.prefix_size..]);
         if *self.field == Field::ItemName {
-            let place = Place {
+            let place = ScanPosition {
                 lane,
                 value: rest.to_vec(),
                 item: rest.to_vec(),
@@ -169,7 +169,7 @@ impl<'s> Lane<'s> {
         let (value, item) = split_text(rest)
             .ok_or_else(|| ViewError("an index key whose value does not end".to_owned()))?;
         Ok(Entry {
-            place: Place {
+            place: ScanPosition {
                 lane,
                 value,
                 item: item.to_vec(),
@@ -179,28 +179,28 @@ impl<'s> Lane<'s> {
     }
 }
 
-impl<'s> Walk<'s> {
+impl<'s> IndexScan<'s> {
     /// A walk of these lanes.
-    pub(crate) fn new(lanes: Vec<Lane<'s>>, direction: Direction, items: Ranges) -> Self {
-        Walk {
+    pub(crate) fn new(lanes: Vec<FieldScan<'s>>, direction: Direction, items: Ranges) -> Self {
+        IndexScan {
             lanes,
             direction,
             items,
         }
     }
 
-    /// Where `item` is a result (W1), if it is one at all.
-    pub(crate) fn place(&self, item: Found<'_>) -> Option<Place> {
+    /// Where `item` is a result (SCAN-1), if it is one at all.
+    pub(crate) fn place(&self, item: Found<'_>) -> Option<ScanPosition> {
         let (lane, value) = self.locate(item)?;
-        Some(Place {
+        Some(ScanPosition {
             lane,
             value: value.to_vec(),
             item: item.name.to_vec(),
         })
     }
 
-    /// Whether `item`, read at `place`, is a result there (W1).
-    pub(crate) fn is_at(&self, item: Found<'_>, place: &Place) -> bool {
+    /// Whether `item`, read at `place`, is a result there (SCAN-1).
+    pub(crate) fn is_at(&self, item: Found<'_>, place: &ScanPosition) -> bool {
         self.locate(item) == Some((place.lane, &place.value))
     }
 
@@ -216,7 +216,7 @@ impl<'s> Walk<'s> {
     }
 
     /// The order of two places.
-    pub(crate) fn compare(&self, place: &Place, other: &Place) -> Ordering {
+    pub(crate) fn compare(&self, place: &ScanPosition, other: &ScanPosition) -> Ordering {
         match self.direction {
             Direction::Forward => place.cmp(other),
             Direction::Backward => other.cmp(place),
@@ -224,7 +224,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Whether `place` comes after `other`.
-    pub(crate) fn is_after(&self, place: &Place, other: &Place) -> bool {
+    pub(crate) fn is_after(&self, place: &ScanPosition, other: &ScanPosition) -> bool {
         self.compare(place, other) == Ordering::Greater
     }
 
@@ -246,7 +246,7 @@ impl<'s> Walk<'s> {
         &'v self,
         view: &'v dyn View,
         collection: CollectionId,
-        start: Option<&Place>,
+        start: Option<&ScanPosition>,
     ) -> impl Iterator<Item = Result<Entry, ViewError>> + 'v {
         let last = start.and_then(|place| {
             let lane = self.lanes.get(place.lane)?;
@@ -291,7 +291,7 @@ impl<'s> Walk<'s> {
     }
 
     /// In the order of reading.
-    fn sections(&self, collection: CollectionId) -> Vec<Section> {
+    fn sections(&self, collection: CollectionId) -> Vec<KeyRange> {
         let lanes = self.lanes.iter().enumerate();
         let sections = lanes.flat_map(|(at, lane)| {
             let ranges = lane.ranges.as_slice().iter();

@@ -1,40 +1,42 @@
 //! Which level a request runs at, by what it asks and what its collection's mode allows
-//! (docs/protocol: semantics.md, section 2; SDB section 2).
+//! (docs/internals/protocol: semantics.md, section 2; SDB section 2).
 //!
 //! A refusal here rests on nothing but the request and the mode: it is made before anything is
 //! done, and is no entry.
 
 use crate::Mode;
-use crate::level::{Bound, Demand, Level, Preference};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::service::{self, Service};
 use crate::simpledb::{Code, Error, Request, SimpleDb};
 
 /// The level that `request` runs at, never [`Level::Default`], and its bound.
 ///
-/// Where the request says nothing of a level, neither by its demand nor by a parameter of its own,
-/// the preference of its access key counts, then that of its collection, then what the mode says. A
-/// preference that does not go with the request or the mode is passed over.
+/// The request may say nothing of a level, neither by its options nor by a parameter of its own.
+/// Then the preference of its access key counts, then that of its collection, then what the mode
+/// says. A preference that does not go with the request or the mode is passed over.
 ///
-/// `mode` is that of the request's collection; `None` where this member knows none, so that whoever
-/// carries the request out refuses it as `NoSuchDomain` (SDB-7.4).
+/// `mode` is that of the request's collection; `None` where this member knows none. Then the member
+/// that carries the request out refuses it as `NoSuchDomain` (SDB-7.4).
 ///
 /// # Errors
 /// `InvalidParameterCombination` when level, mode and request do not go together.
-pub fn permits(
+pub fn effective_level(
     mode: Option<Mode>,
-    of_collection: Option<Preference>,
-    demand: &Demand,
+    of_collection: Option<DefaultConsistency>,
+    consistency: &ConsistencyOptions,
     request: &Request,
 ) -> Result<(Level, Option<Bound>), Error> {
     let kind = Kind::of(request);
-    if demand.level != Level::Default {
-        if demand.bound.is_some() && kind.is_write() {
+    if consistency.level != Level::Default {
+        if consistency.bound.is_some() && kind.is_write() {
             return refuse("A write cannot have a bound: it is not a read.");
         }
-        return Ok((at_level(mode, kind, demand.level)?, demand.bound));
+        return Ok((at_level(mode, kind, consistency.level)?, consistency.bound));
     }
     if !kind.says_strong() {
-        for Preference { level, bound } in demand.preference.into_iter().chain(of_collection) {
+        for DefaultConsistency { level, bound } in
+            consistency.preference.into_iter().chain(of_collection)
+        {
             if let Ok(level) = at_level(mode, kind, level) {
                 return Ok((level, bound.filter(|_| !kind.is_write())));
             }

@@ -43,12 +43,13 @@ fn drop_domain() -> Request {
 fn check(mode: Mode, request: &Request, [asked, key, collection]: [&str; 3], expected: &str) {
     let preference = |text: &str| (!text.is_empty()).then(|| text.parse().unwrap());
     let asked = if asked.is_empty() { "default" } else { asked };
-    let demand = Demand {
+    let consistency = ConsistencyOptions {
         preference: preference(key),
         ..asked.parse().unwrap()
     };
-    let comes_to = match permits(Some(mode), preference(collection), &demand, request) {
-        Ok((level, bound)) => Preference { level, bound }.to_string(),
+    let comes_to = match effective_level(Some(mode), preference(collection), &consistency, request)
+    {
+        Ok((level, bound)) => DefaultConsistency { level, bound }.to_string(),
         Err(error) => error.code.name(),
     };
     assert_eq!(comes_to, expected);
@@ -78,7 +79,7 @@ fn the_first_that_says_something_has_the_word() {
 }
 
 #[test]
-fn what_a_request_says_in_simpledbs_words_goes_before_preferences() {
+fn simpledbs_own_parameters_go_before_preferences() {
     for request in [get(true), conditional(), drop_domain()] {
         check(
             Mode::Mixed,
@@ -124,13 +125,13 @@ fn a_preference_that_is_not_permitted_is_passed_over() {
 }
 
 #[test]
-fn a_domain_that_is_not_known_is_refused_by_whoever_looks_for_it() {
+fn an_unknown_domain_is_refused_by_each_node() {
     for level in [Level::Strong, Level::EVENTUAL] {
-        let demand = Demand {
+        let consistency = ConsistencyOptions {
             level,
-            ..Demand::default()
+            ..ConsistencyOptions::default()
         };
-        let permitted = permits(None, None, &demand, &put(vec![]));
+        let permitted = effective_level(None, None, &consistency, &put(vec![]));
         assert_eq!(permitted, Ok((level, None)));
     }
 }

@@ -1,11 +1,11 @@
-//! Domains come and go across chains, whoever does which step, how often, and how late.
+//! Domains come and go across chains. Any node does any step, any number of times, at any time.
 
-use fader_chain::{ALL_GUARDS, EntryId, Under};
+use fader_chain::{ALL_GUARDS, ApplyContext, EntryId};
 use proptest::prelude::*;
 
 use super::*;
 use crate::catalog::domains::domain;
-use crate::catalog::{domain_count, domain_names, sweep};
+use crate::catalog::{domain_count, domain_names, purge};
 use crate::simpledb::{Limits, Request, decide_names};
 use crate::steps::{self, Command};
 use crate::{Decision, MapView};
@@ -31,7 +31,7 @@ impl Cluster {
 
     fn apply(&mut self, chain: ChainId, changes: &[Change]) {
         self.index += 1;
-        let under = Under::strong(EntryId::new(1, self.index));
+        let under = ApplyContext::strong(EntryId::new(1, self.index));
         self.views[chain.0 as usize].apply(changes, &under).unwrap();
     }
 
@@ -56,7 +56,7 @@ impl Cluster {
         outcome.is_ok()
     }
 
-    fn placed(&self) -> Option<Placed> {
+    fn placed(&self) -> Option<DomainPlacement> {
         placed(&self.views[0], Name::domain(&account(), NAME)).unwrap()
     }
 
@@ -77,11 +77,11 @@ impl Cluster {
     }
 
     /// The steps that finish what is known of a domain.
-    fn steps(placed: &Placed) -> [(ChainId, Command); 2] {
+    fn steps(placed: &DomainPlacement) -> [(ChainId, Command); 2] {
         let account = account();
         let name = Name::domain(&account, NAME).to_owned();
         // One that is there has no step left: its foundation, late.
-        let unfinished = Placed {
+        let unfinished = DomainPlacement {
             state: match placed.state {
                 State::Live => State::Creating,
                 state => state,
@@ -98,7 +98,7 @@ impl Cluster {
         let there = self.there();
         let placed = self.placed();
         assert!(there.len() <= 1, "{there:?}");
-        let is_placed = |placed: &Placed| (placed.chain, placed.entry.collection);
+        let is_placed = |placed: &DomainPlacement| (placed.chain, placed.entry.collection);
         if let Some(at) = there.first() {
             assert_eq!(
                 placed.as_ref().map(is_placed),
@@ -111,7 +111,7 @@ impl Cluster {
         {
             assert_eq!(there, [is_placed(placed)], "D1");
         }
-        let is_creating = |placed: &Placed| placed.state == State::Creating;
+        let is_creating = |placed: &DomainPlacement| placed.state == State::Creating;
         assert_eq!(
             self.is_listed(),
             placed.as_ref().is_some_and(|it| !is_creating(it)),
@@ -153,7 +153,7 @@ fn a_domain_comes_and_goes() {
         let own = &cluster.views[chain.0 as usize];
         let entry = domain(own, &account(), NAME).unwrap();
         assert_eq!(entry, Some(created.entry.clone()));
-        let standing = fader_chain::Standing::of(own, created.entry.collection.0).unwrap();
+        let standing = fader_chain::ModeState::of(own, created.entry.collection.0).unwrap();
         assert_eq!(standing.mode, Mode::Mixed);
         assert!(cluster.ask(&delete()));
         assert!(!cluster.ask(&create()), "it is still on its way out");
@@ -163,7 +163,7 @@ fn a_domain_comes_and_goes() {
         }
         cluster.check();
         assert_eq!(cluster.placed(), None);
-        let swept = sweep(&cluster.views[chain.0 as usize], 100).unwrap();
+        let swept = purge(&cluster.views[chain.0 as usize], 100).unwrap();
         assert!(!swept.is_empty(), "its keys are left to be swept");
         cluster.apply(chain, &swept);
     }
@@ -195,7 +195,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn whoever_finishes_it_and_however_late_it_ends_as_if_one_had(
+    fn a_step_finished_by_any_node_at_any_time_ends_as_if_one_had(
         events in prop::collection::vec(event(), 1..80),
     ) {
         let mut cluster = Cluster::new();
@@ -227,7 +227,7 @@ proptest! {
             }
             cluster.check();
         }
-        // Whoever sweeps comes to an end.
+        // A purge comes to an end at every node.
         while let Some(open) = unfinished(&cluster.views[0]).unwrap().pop() {
             for (chain, command) in Cluster::steps(&open.placed) {
                 cluster.run(chain, &command);
