@@ -23,7 +23,7 @@ fn stopped_ms() -> u64 {
     0
 }
 
-/// In builds with assertions a test says it, in a file: a real pause of a machine is not to be had
+/// In builds with assertions a test says it, in a file. A real pause of a machine is not to be had
 /// there, and what sets other clocks does not reach this one.
 #[cfg(debug_assertions)]
 fn stopped_ms() -> u64 {

@@ -25,20 +25,22 @@ extern crate self as fader_node;
 mod support;
 
 pub use cluster::{
-    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings, Why,
+    Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings, WaitReport,
     new_cluster,
 };
-pub use coordinator::Standing;
+pub use coordinator::ClusterStatus;
 pub use fader_chain::controller::is_of;
-pub use fader_chain::placement::layout::{Layout, NotDone, Order, is_at_rest};
-pub use fader_chain::placement::{Site, Wish};
+pub use fader_chain::placement::layout::{
+    CHAINS_MAX, ClusterLimits, Layout, PlacementCommand, PlacementError, is_at_rest,
+};
+pub use fader_chain::placement::{PlacementNode, PlacementPolicy};
 pub use fader_chain::{ChainId, Configuration, Progress, Role, Version, Wiring};
 pub use fader_services::Call;
 pub use node::Node;
 pub use peer::PeerCounters;
-pub use request::{Answer, BodyWriter, Stored, Unread};
+pub use request::{Answer, BodyWriter, KnownKey, Stored, Unread};
 pub use secrets::seal::{OpenKey, Secret};
-pub use settings::{BlockOptions, Collections, EngineLayer, Placing, Settings};
+pub use settings::{BlockOptions, Collections, DomainSource, EngineLayer, Settings};
 pub use status::{BlockFigures, Counters, Health, OpenError, Recovery};
 pub use storage::care::Findings;
 pub use storage::log::Durability;

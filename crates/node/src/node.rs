@@ -6,37 +6,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{Behind, ChainId};
+use fader_chain::{ChainId, ReplicationLag};
 use fader_services::blocks::Block;
-use fader_services::catalog::{
-    self, AccessKey, AccountId, Catalog, KeyNature, KeyStatus, Name, Refusal,
-};
+use fader_services::catalog::{self, AccountId, Catalog, Name, Refusal};
 use fader_services::figures::Figures;
 use fader_services::forward::{self, DomainMode};
 use fader_services::request::own;
 use fader_services::service::Trouble;
-use fader_services::{Call, Kind, Reason, ViewError};
+use fader_services::{Call, ErrorCode, Kind, Reason};
 use tokio::runtime::Handle;
 
-use crate::clock;
 use crate::cluster::chains::Chains;
 use crate::cluster::joining::{self, Joined};
-use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, Why};
-use crate::member::{Folder, Member};
+use crate::cluster::{Cluster, ClusterSettings, Event, ProcessSettings, WaitReport};
+use crate::member::Folder;
 use crate::peer::PeerCounters;
-use crate::request::{Answer, BodyWriter, Collector, Router, Stored, Unread, Unsettled};
-use crate::secrets::seal::{self, OpenKey, Seal, SealError, Secret};
+use crate::request::{Answer, BodyWriter, Collector, Reach, Router, Stored, Unread, Unsettled};
+use crate::secrets::seal::Seal;
 use crate::settings::Settings;
 use crate::status::{Counters, Health, OpenError, Recovery};
 use crate::storage::care::{self, Findings};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::engine::{self, Engine};
 
+mod keys;
+
 /// How often a start that waits says why.
 const TELL: Duration = Duration::from_secs(10);
 /// How often it looks whether it waits still.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How often it is looked for steps across chains that nobody finishes.
+/// How often it is looked for steps across chains that no request finishes.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// One member with its disk, or several of one chain. Cheap to clone; all clones are one node.
@@ -66,7 +65,7 @@ impl Node {
         care::check(&settings.data, settings.cache_bytes)
     }
 
-    /// Has a data folder work again: an engine that is damaged is made anew from the log; a log
+    /// Has a data folder work again. An engine that is damaged is made anew from the log; a log
     /// that is damaged is cut there, if `accepts_loss`. What was there is set aside. Says what was
     /// done.
     ///
@@ -82,16 +81,14 @@ impl Node {
         if let Some(cut) = &findings.cut {
             let (file, offset) = (cut.0.display(), cut.1);
             if !accepts_loss {
-                return Err(OpenError::Damaged(format!(
+                return Err(OpenError::damaged(format!(
                     "{}\nWhat follows offset {offset} of {file} cannot be had from this folder. To \
                      go on without it, and lose those writes: fader repair --accept-loss",
                     findings.damage.join("\n")
                 )));
             }
-            let aside = care::cut(&settings.data, cut).map_err(|source| OpenError::Io {
-                context: format!("cutting {file}"),
-                source,
-            })?;
+            let aside = care::cut(&settings.data, cut)
+                .map_err(|source| OpenError::io(format!("cutting {file}"), source))?;
             done.push(format!(
                 "the log was cut at offset {offset} of {file}: later writes are lost. It is kept \
                  as it was in {}",
@@ -139,10 +136,8 @@ impl Node {
     /// Lets blocks go that no version names.
     fn collecting(self, look: Duration) -> Result<Node, OpenError> {
         let collector = Collector::start(&self.router, look);
-        let collector = collector.map_err(|source| OpenError::Io {
-            context: "starting the thread of blocks".to_owned(),
-            source,
-        })?;
+        let collector =
+            collector.map_err(|source| OpenError::io("starting the thread of blocks", source))?;
         *self.router.collector.lock() = Some(collector);
         Ok(self)
     }
@@ -178,7 +173,7 @@ impl Node {
         let chains = Chains {
             system: joined.system,
             data: joined.data,
-            home: Some((home.clone(), joined.hosting)),
+            home: Some((home.clone(), joined.supervisor)),
         };
         let node = Node::of(chains, seal).collecting(look)?;
         let router = Arc::downgrade(&node.router);
@@ -198,7 +193,9 @@ impl Node {
             Box::pin(async move {
                 match router.upgrade() {
                     Some(router) => router.carry_out_for(chain, asked).await,
-                    None => forward::Told::NotHere(Reason::Stopping.sentence().to_owned()),
+                    None => {
+                        forward::ForwardedReply::NotHere(Reason::Stopping.sentence().to_owned())
+                    }
                 }
             })
         }));
@@ -232,12 +229,12 @@ impl Node {
         }
         // Others may be started much later.
         let mut told: Option<Instant> = None;
-        while system.ready().await.is_err() {
+        while !self.is_ready().await {
             if told.is_none_or(|at| TELL <= at.elapsed()) {
                 told = Some(Instant::now());
-                for why in self.why(Some(ChainId::SYSTEM)).await {
+                for report in self.wait_reports(Some(ChainId::SYSTEM)).await {
                     tracing::warn!(
-                        why = why.in_a_line(),
+                        why = report.in_a_line(),
                         "waiting: this node's member of the system chain does not serve"
                     );
                 }
@@ -245,6 +242,22 @@ impl Node {
             tokio::time::sleep(AGAIN).await;
         }
         Ok(())
+    }
+
+    /// Whether the system chain answers: the member here, where one is to be.
+    async fn is_ready(&self) -> bool {
+        let system = self.router.chains.system();
+        let is_elsewhere = system.process.as_ref().is_some_and(|it| !it.is_wanted());
+        match is_elsewhere && system.local_member().is_none() {
+            true => {
+                let confirm = Arc::new(Call::of_node(catalog::Command::Confirm));
+                let told = self
+                    .router
+                    .on_chain(ChainId::SYSTEM, &confirm, Reach::Anywhere);
+                told.await.is_ok_and(|(outcome, _)| outcome.is_ok())
+            }
+            false => system.ready().await.is_ok(),
+        }
     }
 
     /// The cluster, if it is one of members of this process.
@@ -262,7 +275,7 @@ impl Node {
     }
 
     /// Begins an attempt to store the bytes of a new object, or of a part of an `upload`, for a
-    /// collection: a new one for each repetition. `size` bytes will come, where that is told.
+    /// collection. Each repetition is a new one. `size` bytes will come, where that is told.
     ///
     /// # Errors
     /// [`Trouble::NoCollection`]; [`Trouble::Unavailable`], not now; or the store fails.
@@ -295,10 +308,13 @@ impl Node {
     /// [`catalog::Refusal`].
     pub async fn catalog(&self, command: catalog::Command) -> Result<(), Refusal> {
         let mut call = Call::of_node(command.clone());
-        if let catalog::Command::SetMode { name, .. } = command {
-            call.account = name.account;
+        if let catalog::Command::SetMode { name, .. } = &command {
+            call.account.clone_from(&name.account);
         }
         let (outcome, _) = self.call(call).await;
+        for id in command.keys() {
+            self.router.forget_key(id);
+        }
         own::<Catalog>(outcome).map(|catalog::Done| ())
     }
 
@@ -306,7 +322,7 @@ impl Node {
     /// collection. The head of its chain is asked, and where it does not answer, the member here.
     ///
     /// # Errors
-    /// [`Refusal::View`] when the store fails, or nobody answers.
+    /// [`Refusal::View`] when the store fails, [`Refusal::Unavailable`] when no member answers.
     pub async fn mode(&self, name: Name<'_>) -> Result<Option<DomainMode>, Refusal> {
         self.router.mode(name).await
     }
@@ -314,7 +330,7 @@ impl Node {
     /// The chain that has a collection.
     ///
     /// # Errors
-    /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
+    /// [`Refusal::NoSuchDomain`], or [`Refusal::Unavailable`] when that is not known here.
     pub async fn chain_with(&self, name: Name<'_>) -> Result<ChainId, Refusal> {
         self.router.chain_with(name).await
     }
@@ -322,7 +338,7 @@ impl Node {
     /// The chains of which a member here serves.
     pub fn chains_here(&self) -> Vec<ChainId> {
         let chains = self.router.chains.with_numbers();
-        let here = chains.filter(|(_, chain)| chain.keeper().is_some());
+        let here = chains.filter(|(_, chain)| chain.local_member().is_some());
         here.map(|(number, _)| number).collect()
     }
 
@@ -338,98 +354,17 @@ impl Node {
     /// The account that owns a bucket, by the name alone; `None` where there is no such bucket.
     ///
     /// # Errors
-    /// [`Refusal::View`] when the store fails.
-    pub fn bucket_owner(&self, bucket: &str) -> Result<Option<AccountId>, Refusal> {
+    /// [`Refusal::View`] when the store fails, or no member answers.
+    pub async fn bucket_owner(&self, bucket: &str) -> Result<Option<AccountId>, Refusal> {
         let anyone = AccountId(String::new());
         let name = Name::new(Kind::Bucket, &anyone, bucket);
-        Ok(catalog::owner(&*self.keeper()?.snapshot(), name)?)
+        let known = self.router.known_catalog(name).await?;
+        Ok(catalog::owner(&*known, name)?)
     }
 
     /// Counts a client that is refused.
     pub fn count_refusal(&self, chain: ChainId, reason: Reason) {
         self.router.count_refusal(chain, reason);
-    }
-
-    /// The key with this id and its secret; `None` when there is none. Cached; a change of the
-    /// catalog is seen by the next call. Disabled keys are returned as such.
-    ///
-    /// # Errors
-    /// [`catalog::Refusal::View`] when the store or the seal fails.
-    pub fn open_key(&self, id: &str) -> Result<Option<Arc<OpenKey>>, Refusal> {
-        let keeper = self.keeper()?;
-        let generation = match keeper.shared().keys.get(id) {
-            Ok(key) => return Ok(Some(key)),
-            Err(generation) => generation,
-        };
-        let Some(key) = catalog::key(&*keeper.snapshot(), id)? else {
-            return Ok(None);
-        };
-        let secret = self
-            .router
-            .seal
-            .open(id, &key.sealed_secret)
-            .map_err(|error| seal_failed(&error))?;
-        let key = Arc::new(OpenKey { key, secret });
-        keeper
-            .shared()
-            .keys
-            .put(generation, id.to_owned(), key.clone());
-        Ok(Some(key))
-    }
-
-    /// The member that catalogs are read at.
-    fn keeper(&self) -> Result<Arc<Member>, Refusal> {
-        Ok(self.router.keeper_of(ChainId::SYSTEM)?)
-    }
-
-    /// All access keys, by id.
-    ///
-    /// # Errors
-    /// [`catalog::Refusal::View`] when the store fails.
-    pub fn keys(&self) -> Result<Vec<AccessKey>, Refusal> {
-        Ok(catalog::keys(&*self.keeper()?.snapshot())?)
-    }
-
-    /// Creates an access key with a random id and secret (or the given pair) for `account`.
-    ///
-    /// # Errors
-    /// [`catalog::Refusal`].
-    pub async fn create_key(
-        &self,
-        account: &AccountId,
-        pair: Option<(String, Secret)>,
-        note: &str,
-        nature: KeyNature,
-    ) -> Result<OpenKey, Refusal> {
-        let key = self
-            .new_key(account, pair, note, nature)
-            .map_err(|error| seal_failed(&error))?;
-        self.catalog(catalog::Command::CreateKey(key.key.clone()))
-            .await?;
-        Ok(key)
-    }
-
-    /// Creates a key in place of `id`, which is disabled in the same step.
-    ///
-    /// # Errors
-    /// [`catalog::Refusal`].
-    pub async fn rotate_key(&self, id: &str) -> Result<OpenKey, Refusal> {
-        let old = catalog::key(&*self.keeper()?.snapshot(), id)?;
-        let old = old.ok_or_else(|| Refusal::NoSuchKey(id.to_owned()))?;
-        let nature = KeyNature {
-            preference: old.preference,
-            rights: old.rights,
-        };
-        let key = self
-            .new_key(&old.account, None, &old.note, nature)
-            .map_err(|error| seal_failed(&error))?;
-        let replacement = key.key.clone();
-        self.catalog(catalog::Command::RotateKey {
-            id: id.to_owned(),
-            replacement,
-        })
-        .await?;
-        Ok(key)
     }
 
     /// Whether the node can do its work.
@@ -455,7 +390,7 @@ impl Node {
     }
 
     /// How far members are behind the heads that are here, by chain and name.
-    pub fn behind(&self) -> Vec<(ChainId, String, Behind)> {
+    pub fn behind(&self) -> Vec<(ChainId, String, ReplicationLag)> {
         self.router.chains.behind()
     }
 
@@ -478,41 +413,18 @@ impl Node {
 
     /// What the chains of this process wait for; of one chain only, if one is named. What only the
     /// members of other processes know, they are asked.
-    pub async fn why(&self, only: Option<ChainId>) -> Vec<Why> {
+    pub async fn wait_reports(&self, only: Option<ChainId>) -> Vec<WaitReport> {
         let chains = self.router.in_company().into_iter();
         let chains = chains.flat_map(|chains| chains.with_numbers());
         let wanted = chains.filter(|(chain, _)| only.is_none_or(|only| only == *chain));
-        let asked = wanted.map(|(chain, of)| tokio::spawn(async move { of.why(chain).await }));
+        let asked =
+            wanted.map(|(chain, of)| tokio::spawn(async move { of.wait_report(chain).await }));
         let asked: Vec<_> = asked.collect();
         let mut why = Vec::new();
         for it in asked {
             why.extend(it.await);
         }
         why
-    }
-
-    fn new_key(
-        &self,
-        account: &AccountId,
-        pair: Option<(String, Secret)>,
-        note: &str,
-        nature: KeyNature,
-    ) -> Result<OpenKey, SealError> {
-        let (id, secret) = match pair {
-            Some(pair) => pair,
-            None => (seal::random_id()?, seal::random_secret()?),
-        };
-        let key = AccessKey {
-            sealed_secret: self.router.seal.seal(&id, &secret)?,
-            id,
-            account: account.clone(),
-            status: KeyStatus::Active,
-            created_ms: clock::now_ms(),
-            note: note.to_owned(),
-            preference: nature.preference,
-            rights: nature.rights,
-        };
-        Ok(OpenKey { key, secret })
     }
 
     /// Finishes what is queued, makes everything durable and ends the node's threads.
@@ -526,12 +438,11 @@ impl Node {
 }
 
 fn in_company(folder: &Path) -> OpenError {
-    OpenError::InCompany(format!(
-        "{} is the folder of a member of a cluster: start it as such",
-        folder.display()
-    ))
-}
-
-fn seal_failed(error: &SealError) -> Refusal {
-    Refusal::View(ViewError(error.to_string()))
+    OpenError::new(
+        ErrorCode::DataForeign,
+        format!(
+            "{} is the folder of a member of a cluster: start it as such",
+            folder.display()
+        ),
+    )
 }

@@ -11,7 +11,7 @@ pub(crate) fn number() -> io::Result<u64> {
     SysRng.try_next_u64().map_err(io::Error::other)
 }
 
-/// A life's name.
+/// An incarnation's name.
 pub(crate) fn incarnation() -> io::Result<Incarnation> {
     let halves = [number()?, number()?];
     Ok(Incarnation(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use fader_chain::{ChainId, Tuning};
+use fader_chain::{ChainId, ReplicaSettings};
 use fader_services::request::Limits;
 
 use crate::storage::engine::Engine;
@@ -14,17 +14,17 @@ use crate::storage::log::Durability;
 
 /// A chain, and where the collections are whose names it is asked for.
 #[derive(Clone, Debug)]
-pub struct Placing {
+pub struct DomainSource {
     /// The chain.
     pub chain: ChainId,
     /// Where its collections are.
     pub collections: Collections,
 }
 
-impl Default for Placing {
+impl Default for DomainSource {
     /// That of the only chain.
     fn default() -> Self {
-        Placing {
+        DomainSource {
             chain: ChainId::SYSTEM,
             collections: Collections::Here,
         }
@@ -72,7 +72,7 @@ impl fmt::Debug for EngineLayer {
     }
 }
 
-/// Until everybody has heard that a session is over.
+/// Until all members have heard that a session is over.
 const SESSION_SEEN: Duration = Duration::from_secs(2);
 
 /// Numbers of the blocks of objects; every one has a default that works.
@@ -124,18 +124,18 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Bytes of applied log kept for members that catch up.
     pub log_retain_bytes: u64,
-    /// How often the floor of a chain may rise, below which marks and bytes of blocks go (GC-2):
-    /// each time is an epoch.
-    pub floor: Duration,
+    /// How often the safe point of a chain may rise, below which marks and bytes of blocks go
+    /// (GC-2): each time is an epoch.
+    pub safe_point_interval: Duration,
     /// Bytes that this member compares and takes in a second while it is filled by another, so
     /// that clients have the rest (BP-4). Not 0.
     pub fill_bytes_per_second: u64,
-    /// How long a member that died counts as one that lives (FN-2).
+    /// How long a member that died counts as one that incarnations (FN-2).
     pub session: Duration,
     /// Requests waiting for the chain thread before new ones are refused.
     pub queue_depth_max: usize,
     /// The chain, and where collections are.
-    pub placing: Placing,
+    pub placing: DomainSource,
     /// Those of blocks of objects.
     pub blocks: BlockOptions,
     /// What stands between a member and its engine.
@@ -144,12 +144,12 @@ pub struct Settings {
 
 impl Settings {
     /// What the replica is told of it.
-    pub(crate) fn tuning(&self) -> Tuning {
+    pub(crate) fn settings(&self) -> ReplicaSettings {
         let session = self.session + SESSION_SEEN;
-        Tuning {
+        ReplicaSettings {
             fill_bytes_per_second: self.fill_bytes_per_second,
             head_slow_ms: session.as_millis() as u64,
-            ..Tuning::default()
+            ..ReplicaSettings::default()
         }
     }
 
@@ -163,11 +163,11 @@ impl Settings {
             cache_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             log_retain_bytes: 256 << 20,
-            floor: Duration::from_secs(60),
+            safe_point_interval: Duration::from_secs(60),
             fill_bytes_per_second: 32 << 20,
             session: Duration::from_secs(2),
             queue_depth_max: 4096,
-            placing: Placing::default(),
+            placing: DomainSource::default(),
             blocks: BlockOptions::default(),
             engine_layer: EngineLayer::default(),
         }

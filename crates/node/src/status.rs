@@ -1,8 +1,10 @@
 //! What a node says of itself: how it started, whether it works, what it did.
 
 use std::time::Duration;
+use std::{fmt, io};
 
-use fader_chain::{ChainId, EventualCounts, Tally};
+use fader_chain::{ChainId, EventualCounts, ReplicaCounters};
+use fader_services::{ErrorCode, Reason};
 
 /// What recovery did, for the log and the operator.
 #[derive(Clone, Debug, Default)]
@@ -26,33 +28,70 @@ pub struct Recovery {
     pub elapsed: Duration,
 }
 
-/// Why a node cannot open its data. Every message says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another process has the folder.
-    #[error("{0}")]
-    Locked(String),
-    /// The data is damaged; the message says which file and where.
-    #[error("{0}")]
-    Damaged(String),
-    /// The thread that began panicked.
-    #[error("{0}")]
-    Broken(String),
-    /// The folder belongs to a member of a chain of several.
-    #[error("{0}")]
-    InCompany(String),
-    /// The folder is an older copy of a member's, or another's; or the key or the name is none of
-    /// this cluster's (C5).
-    #[error("{0}")]
-    Refused(String),
-    /// The operating system refused.
-    #[error("{context}: {source}")]
-    Io {
-        /// What was tried, on which path.
-        context: String,
-        /// The cause.
-        source: std::io::Error,
-    },
+/// Why a node cannot open its data.
+#[derive(Debug)]
+pub struct OpenError {
+    /// Which failure: [`DataLocked`](ErrorCode::DataLocked), another process has the folder.
+    /// [`DataDamaged`](ErrorCode::DataDamaged), `context` names the file and the place.
+    /// [`DataForeign`](ErrorCode::DataForeign) and [`DataOutdated`](ErrorCode::DataOutdated), it is
+    /// the folder of another node, or an older copy (COORD-5).
+    /// [`Broken`](Reason::Broken), the thread that began panicked.
+    pub code: ErrorCode,
+    /// What happened, and where.
+    pub context: String,
+    /// The cause.
+    pub(crate) source: Option<io::Error>,
+}
+
+impl OpenError {
+    /// A failure without a cause of its own.
+    pub(crate) fn new(code: ErrorCode, context: impl Into<String>) -> Self {
+        OpenError {
+            code,
+            context: context.into(),
+            source: None,
+        }
+    }
+
+    /// The data is damaged; `context` names the file and the place.
+    pub(crate) fn damaged(context: impl Into<String>) -> Self {
+        OpenError::new(ErrorCode::DataDamaged, context)
+    }
+
+    /// The operating system refused; `context` is what was tried, on which path.
+    pub(crate) fn io(context: impl Into<String>, source: io::Error) -> Self {
+        OpenError {
+            source: Some(source),
+            ..OpenError::new(ErrorCode::IoFailed, context)
+        }
+    }
+
+    /// Whether the data is damaged.
+    pub(crate) fn is_damage(&self) -> bool {
+        self.code == ErrorCode::DataDamaged
+    }
+
+    /// Whether the thread that began panicked.
+    pub(crate) fn is_panic(&self) -> bool {
+        self.code == ErrorCode::Refused(Reason::Broken)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.context)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.source.as_ref();
+        source.map(|source| source as &dyn std::error::Error)
+    }
 }
 
 /// Whether the node can do its work.
@@ -92,7 +131,7 @@ pub struct Counters {
     /// Bytes of the engine on disk.
     pub engine_disk_bytes: u64,
     /// What replication did beside eventual operations.
-    pub tally: Tally,
+    pub counters: ReplicaCounters,
     /// Eventual operations.
     pub eventual: EventualCounts,
     /// Blocks of objects.
@@ -169,7 +208,7 @@ impl Counters {
             engine_disk_bytes: self.engine_disk_bytes + other.engine_disk_bytes,
             commit_index: self.commit_index,
             epoch: self.epoch,
-            tally: self.tally + other.tally,
+            counters: self.counters + other.counters,
             eventual: self.eventual + other.eventual,
             blocks: self.blocks.add(other.blocks),
         }

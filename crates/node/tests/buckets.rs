@@ -110,7 +110,7 @@ async fn a_range_of_a_block_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_replaced_or_deleted_goes_and_its_space_comes_back() {
+async fn replaced_and_deleted_blocks_go_and_their_space_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let node = open(settings(&folder));
     create(&node).await.unwrap();
@@ -194,7 +194,7 @@ async fn abort(node: &Node, of: &OneUpload) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_given_up_goes_soon_and_what_was_committed_after_all_stays() {
+async fn abandoned_blocks_go_soon_and_committed_ones_stay() {
     let folder = tempfile::tempdir().unwrap();
     let node = open(settings(&folder));
     create(&node).await.unwrap();

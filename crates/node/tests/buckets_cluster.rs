@@ -1,5 +1,5 @@
-//! Objects on a chain of three members: every member that serves has every byte, whichever members
-//! were away when it came; what no version names goes at all of them.
+//! Objects on a chain of three members. Every member that serves has every byte, with any members
+//! absent when it came. What no version names goes at all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -35,7 +35,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let mut member = settings(&folder);
         member.limits.blocks.lease_ms = 12_000;
-        member.floor = Duration::from_millis(200);
+        member.safe_point_interval = Duration::from_millis(200);
         let settings = ClusterSettings {
             size: 3,
             wiring,
@@ -165,7 +165,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_member_has_every_byte_whichever_was_away() {
+async fn each_member_has_every_byte_though_any_was_away() {
     for wiring in [Wiring::Star, Wiring::Chain] {
         let mut world = World::start(wiring).await;
         world.all_serve().await;
@@ -222,7 +222,7 @@ async fn bytes_that_a_member_lost_come_from_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_replaced_deleted_or_given_up_goes_at_every_member() {
+async fn replaced_deleted_and_abandoned_blocks_go_at_every_member() {
     let mut world = World::start(Wiring::Star).await;
     world.all_serve().await;
     world.put(5).await;

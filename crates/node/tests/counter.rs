@@ -1,5 +1,5 @@
-//! A second service on real nodes: counters wait, move between chains, come and go, and no file of
-//! the node or the chain names them (docs/decisions/0012-counter.md).
+//! A second service on real nodes: counters wait, move between chains, come and go. No file of the
+//! node or the chain names them (docs/internals/decisions/0012-counter.md).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,12 +17,12 @@ use std::time::{Duration, SystemTime};
 use fader_node::coordinator::{ZooKeeperCoordinator, ZooKeeperSettings};
 use fader_node::peer::ClusterKey;
 use fader_node::{
-    Call, ChainId, EngineLayer, Node, Plan, ProcessSettings, Settings, Version, Wiring, Wish,
-    new_cluster,
+    Call, ChainId, EngineLayer, Node, PlacementPolicy, Plan, ProcessSettings, Settings, Version,
+    Wiring, new_cluster,
 };
 use fader_services::catalog::{AccountId, Name};
 use fader_services::counter::{Counter, Refusal, Reply, Request};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::request::own;
 use fader_services::service::WAIT_MAX;
 use fader_services::{Kind, Reason};
@@ -37,7 +37,7 @@ fn account() -> AccountId {
 }
 
 async fn ask(node: &Node, request: Request) -> Result<Reply, Refusal> {
-    let call = Call::new(&account(), request, Demand::default());
+    let call = Call::new(&account(), request, ConsistencyOptions::default());
     own::<Counter>(node.call(call).await.0)
 }
 
@@ -66,7 +66,7 @@ fn wait(name: &str, least: u64, time: Duration) -> Request {
     }
 }
 
-fn shift(name: &str, to: &str, by: u64) -> Request {
+fn role_change(name: &str, to: &str, by: u64) -> Request {
     Request::Move {
         name: name.to_owned(),
         to: to.to_owned(),
@@ -130,8 +130,8 @@ async fn two(version: Version, layer: EngineLayer) -> Pair {
         version,
         nodes: names.map(|name| (name.to_owned(), String::new())).to_vec(),
         chains: 2,
-        wish: Wish {
-            copies: 2,
+        policy: PlacementPolicy {
+            replication_factor: 2,
             head_zone: None,
             tail_zone: None,
         },
@@ -188,11 +188,11 @@ async fn a_counter_lives_on_a_lone_node() {
     create(&node, "a").await;
     create(&node, "b").await;
     assert_eq!(add(&node, "a", 5).await, Ok(Reply::Value(5)));
-    let moved = ask(&node, shift("a", "b", 3)).await;
+    let moved = ask(&node, role_change("a", "b", 3)).await;
     assert_eq!(moved, Ok(Reply::Value(2)));
-    let refused = ask(&node, shift("a", "b", 3)).await;
+    let refused = ask(&node, role_change("a", "b", 3)).await;
     assert_eq!(refused, Err(Refusal::Value(2)));
-    let nowhere = ask(&node, shift("a", "c", 1)).await;
+    let nowhere = ask(&node, role_change("a", "c", 1)).await;
     assert_eq!(nowhere, Err(Refusal::NotMoved));
     node.close().await;
     drop(node);
@@ -208,7 +208,7 @@ async fn a_counter_lives_on_a_lone_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_waits_is_served_in_order_when_it_changes() {
+async fn waiters_are_served_in_order_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let node = alone(&folder);
     create(&node, "a").await;
@@ -288,7 +288,7 @@ async fn a_client_that_hangs_up_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_an_older_cluster_does_not_know_is_refused() {
+async fn requests_unknown_to_an_older_cluster_are_refused() {
     let pair = two(Version(3), EngineLayer::default()).await;
     let refused = ask(&pair.nodes[0], Request::Create("a".to_owned())).await;
     // Both processes speak version 4, so the cluster's version rises by itself.

@@ -1,6 +1,6 @@
 //! Random damage to a real data folder with domains and queues: each file kind, flips, truncations,
-//! zeros and deletions. What comes of each is one of: the start is refused with file and reason;
-//! the folder is mended; the damage has no effect; or what it hit, and nothing else, is refused in
+//! zeros and deletions. Each has one of these ends. The start is refused with file and reason; the
+//! folder is mended; the damage has no effect. Or what it hit, and nothing else, is refused in
 //! words. A wrong answer, a silent loss, a panic and a node that serves and then fails are
 //! violations.
 //!
@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use fader_node::{Call, Health, Node, OpenError, Settings};
+use fader_node::{Call, Health, Node, Settings};
+use fader_services::ErrorCode;
 use fader_services::catalog::{AccountId, KeyNature};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::policy::Principal;
 use fader_services::request::Reply;
 use fader_services::simpledb::{self, AttributePut, ItemPut};
@@ -54,7 +55,7 @@ async fn ask(
     node: &Node,
     request: impl Into<fader_services::request::Request>,
 ) -> Result<Reply, String> {
-    let call = Call::new(&account(), request, Demand::default());
+    let call = Call::new(&account(), request, ConsistencyOptions::default());
     let (outcome, _) = node.call(call).await;
     outcome.map_err(|refusal| format!("{refusal:?}"))
 }
@@ -111,13 +112,13 @@ struct Content {
     messages: BTreeSet<String>,
 }
 
-/// A folder that two lives have written, and one that was killed where it is not closed.
+/// A folder that two incarnations have written, and one that was killed where it is not closed.
 async fn written(data: &Path, (retains, is_closed): (bool, bool)) -> Content {
     let image = data.with_extension("image");
     let mut content = Content::default();
-    for life in 0..3 {
+    for incarnation in 0..3 {
         let node = Node::open(settings(data, retains)).unwrap().0;
-        if life == 0 {
+        if incarnation == 0 {
             let create = simpledb::Request::CreateDomain {
                 domain: "domain".to_owned(),
                 mode: None,
@@ -136,18 +137,18 @@ async fn written(data: &Path, (retains, is_closed): (bool, bool)) -> Content {
                 .await;
             key.unwrap();
         }
-        for item in (0..ITEMS).filter(|item| item % 3 != life) {
-            let value = format!("{life}");
+        for item in (0..ITEMS).filter(|item| item % 3 != incarnation) {
+            let value = format!("{incarnation}");
             put(&node, item, &value).await.unwrap();
             content.items.insert(item, value);
         }
-        for number in (0..MESSAGES).filter(|number| number % 3 == life) {
+        for number in (0..MESSAGES).filter(|number| number % 3 == incarnation) {
             send(&node, number).await.unwrap();
             content
                 .messages
                 .insert(format!("message {number} {}", "y".repeat(300)));
         }
-        if life == 2 && !is_closed {
+        if incarnation == 2 && !is_closed {
             copy(data, &image);
         }
         node.close().await;
@@ -256,9 +257,8 @@ async fn judge(
         move || Node::open(settings)
     });
     let node = match opened.await.map_err(|_| "the start panicked".to_owned())? {
-        Err(OpenError::Damaged(words)) => return names(&words, data, hit),
-        Err(OpenError::Io { context, source }) => {
-            return names(&format!("{context}: {source}"), data, hit);
+        Err(error) if [ErrorCode::DataDamaged, ErrorCode::IoFailed].contains(&error.code) => {
+            return names(&error.to_string(), data, hit);
         }
         Err(error) => return Err(format!("refused for another reason: {error}")),
         Ok((node, _)) => node,
@@ -426,7 +426,7 @@ async fn damage_is_refused_mended_or_without_effect() {
 
 /// The log does not reach back, so the engine cannot be made anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_damaged_block_holds_is_refused_and_nothing_else() {
+async fn rows_of_a_damaged_block_are_refused_and_no_others() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let content = written(&data, (false, true)).await;

@@ -7,7 +7,7 @@ mod client;
 
 use fader_node::{Call, Node, Wiring};
 use fader_services::Mode;
-use fader_services::level::{Bound, Cause, Demand, Outcome, Outcomes};
+use fader_services::level::{Bound, Cause, ConsistencyOptions, Outcome, Outcomes};
 use fader_services::simpledb::{Code, Expected, Limits, Request};
 
 use asking::Ask as _;
@@ -117,15 +117,15 @@ async fn an_acknowledged_write_outlives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let node = alone(&folder, Limits::default());
     create_domain(&node, "carts", Mode::Mixed).await;
-    let demand = named(1, eventual(1, 1));
-    write(&node, put("carts", "i", "1"), demand.clone())
+    let consistency = named(1, eventual(1, 1));
+    write(&node, put("carts", "i", "1"), consistency.clone())
         .await
         .unwrap();
     node.close().await;
     drop(node);
 
     let node = alone(&folder, Limits::default());
-    let told = write(&node, put("carts", "i", "1"), settled(demand))
+    let told = write(&node, put("carts", "i", "1"), settled(consistency))
         .await
         .unwrap();
     assert_eq!(told.outcome, Some(Outcomes::single(Outcome::Applied)));
@@ -140,8 +140,8 @@ async fn a_level_goes_with_the_mode_and_the_members() {
     create_domain(&node, "strong", Mode::Strong).await;
     create_domain(&node, "mixed", Mode::Mixed).await;
     create_domain(&node, "eventual", Mode::Eventual).await;
-    let code = async |domain: &str, demand: Demand| {
-        let told = write(&node, put(domain, "i", "1"), demand).await;
+    let code = async |domain: &str, consistency: ConsistencyOptions| {
+        let told = write(&node, put(domain, "i", "1"), consistency).await;
         told.map(|told| told.tentative).map_err(|error| error.code)
     };
     let cases = [
@@ -150,17 +150,21 @@ async fn a_level_goes_with_the_mode_and_the_members() {
             eventual(1, 1),
             Err(Code::InvalidParameterCombination),
         ),
-        ("strong", Demand::default(), Ok(false)),
+        ("strong", ConsistencyOptions::default(), Ok(false)),
         ("mixed", eventual(1, 1), Ok(true)),
         ("mixed", eventual(1, 2), Err(Code::InvalidParameterValue)),
-        ("mixed", Demand::default(), Ok(false)),
-        ("eventual", Demand::default(), Ok(true)),
+        ("mixed", ConsistencyOptions::default(), Ok(false)),
+        ("eventual", ConsistencyOptions::default(), Ok(true)),
         ("eventual", strong(), Err(Code::InvalidParameterCombination)),
         ("none", eventual(1, 1), Err(Code::NoSuchDomain)),
     ];
-    for (domain, demand, expected) in cases {
-        let level = demand.level;
-        assert_eq!(code(domain, demand).await, expected, "{domain} {level:?}");
+    for (domain, consistency, expected) in cases {
+        let level = consistency.level;
+        assert_eq!(
+            code(domain, consistency).await,
+            expected,
+            "{domain} {level:?}"
+        );
     }
     node.close().await;
 }
@@ -170,16 +174,16 @@ async fn a_name_is_settled_once() {
     let folder = tempfile::tempdir().unwrap();
     let node = alone(&folder, Limits::default());
     create_domain(&node, "carts", Mode::Mixed).await;
-    let demand = named(1, eventual(1, 1));
-    let first = write(&node, put("carts", "i", "1"), demand.clone())
+    let consistency = named(1, eventual(1, 1));
+    let first = write(&node, put("carts", "i", "1"), consistency.clone())
         .await
         .unwrap();
-    let ended = write(&node, put("carts", "i", "1"), settled(demand.clone()))
+    let ended = write(&node, put("carts", "i", "1"), settled(consistency.clone()))
         .await
         .unwrap();
     assert_eq!(ended.outcome, Some(Outcomes::single(Outcome::Applied)));
     assert!(ended.stamp.is_none_or(|stamp| Some(stamp) == first.stamp));
-    let again = write(&node, put("carts", "i", "1"), settled(demand))
+    let again = write(&node, put("carts", "i", "1"), settled(consistency))
         .await
         .unwrap();
     assert_eq!(again.version, ended.version);
@@ -196,14 +200,14 @@ async fn a_name_is_of_one_eventual_request() {
     let node = three(&folder, Wiring::Star);
     node.ready().await.unwrap();
     create_domain(&node, "carts", Mode::Mixed).await;
-    let request = |digest| Demand {
+    let request = |digest| ConsistencyOptions {
         digest,
         ..named(1, eventual(1, 3))
     };
     write(&node, put("carts", "i", "1"), request(1))
         .await
         .unwrap();
-    // Held by all, whichever is asked, and from the second round on settled.
+    // Held by all, at any member, and from the second round on settled.
     for _round in 0..3 {
         for _member in 0..3 {
             let taken = write(&node, put("carts", "i", "2"), request(2)).await;
@@ -228,10 +232,10 @@ async fn a_limit_is_looked_at_once_more_when_it_is_settled() {
     let node = alone(&folder, limits);
     create_domain(&node, "carts", Mode::Mixed).await;
     // Both are accepted: they are judged by committed counters.
-    let demand = settled(eventual(1, 1));
+    let consistency = settled(eventual(1, 1));
     let (one, other) = tokio::join!(
-        write(&node, put("carts", "i", "1"), demand.clone()),
-        write(&node, put("carts", "j", "1"), demand),
+        write(&node, put("carts", "i", "1"), consistency.clone()),
+        write(&node, put("carts", "j", "1"), consistency),
     );
     assert_eq!(
         one.unwrap().outcome,
@@ -256,12 +260,12 @@ async fn is_settled_everywhere(wiring: Wiring) {
     for w in 1..=3 {
         // Each time another member is the first to be asked.
         let item = format!("i{w}");
-        let demand = named(u64::from(w), eventual(1, w));
-        let told = write(&node, put("carts", &item, "1"), demand.clone())
+        let consistency = named(u64::from(w), eventual(1, w));
+        let told = write(&node, put("carts", &item, "1"), consistency.clone())
             .await
             .unwrap();
         assert!(told.tentative || told.version.is_some());
-        // R + W > 3 (G4), at whichever member.
+        // R + W > 3 (G4), at any member.
         for _member in 0..3 {
             assert_eq!(
                 values(&node, "carts", &item, eventual(4 - w, w)).await,
@@ -275,7 +279,7 @@ async fn is_settled_everywhere(wiring: Wiring) {
                 );
             }
         }
-        let told = write(&node, put("carts", &item, "1"), settled(demand))
+        let told = write(&node, put("carts", &item, "1"), settled(consistency))
             .await
             .unwrap();
         assert_eq!(told.outcome, Some(Outcomes::single(Outcome::Applied)));
@@ -299,7 +303,7 @@ async fn three_members_settle_a_write_in_a_chain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_two_members_hold_is_not_lost_with_one() {
+async fn a_write_at_two_members_is_not_lost_with_one() {
     let folder = tempfile::tempdir().unwrap();
     let node = three(&folder, Wiring::Star);
     node.ready().await.unwrap();
@@ -311,7 +315,7 @@ async fn what_two_members_hold_is_not_lost_with_one() {
         cluster.kill(victim).unwrap();
         told.unwrap();
         node.ready().await.unwrap();
-        // Whoever holds it has it settled, sooner or later.
+        // Each holder has it settled, sooner or later.
         let shown = async {
             while values(&node, "carts", &item, strong()).await != ["1"] {
                 tokio::task::yield_now().await;
@@ -376,8 +380,8 @@ async fn a_quorum_that_is_away_may_come_back() {
     node.close().await;
 }
 
-fn bounded(bound: Bound) -> Demand {
-    Demand {
+fn bounded(bound: Bound) -> ConsistencyOptions {
+    ConsistencyOptions {
         bound: Some(bound),
         ..eventual(1, 1)
     }
@@ -389,8 +393,8 @@ async fn a_bound_is_proven_or_refused() {
     let node = three(&folder, Wiring::Star);
     node.ready().await.unwrap();
     create_domain(&node, "orders", Mode::Strong).await;
-    // What was acknowledged is shown by each member, whatever it knows of the commit: at first from
-    // its log, and with its version all the same.
+    // Each member shows what was acknowledged, with any knowledge of the commit. At first it shows
+    // it from its log, and with its version all the same.
     for round in 0..20 {
         let bound = [Bound::Versions(0), Bound::Millis(0)][round % 2];
         let written = write(&node, put("orders", "i", "1"), strong()).await;
@@ -403,9 +407,9 @@ async fn a_bound_is_proven_or_refused() {
         }
     }
     // Without the coordinator there are no leases: what was not behind then is as old as that.
-    let away = ["n1", "n2", "n3"].map(str::to_owned).to_vec();
+    let absent = ["n1", "n2", "n3"].map(str::to_owned).to_vec();
     let cluster = node.cluster().unwrap();
-    cluster.partition(&[Vec::new(), away]).unwrap();
+    cluster.partition(&[Vec::new(), absent]).unwrap();
     let request = Request::GetAttributes {
         domain: "orders".to_owned(),
         item: "i".to_owned(),
@@ -413,8 +417,8 @@ async fn a_bound_is_proven_or_refused() {
         consistent: false,
     };
     let refused = loop {
-        let demand = bounded(Bound::Versions(0));
-        if let Err(error) = write(&node, request.clone(), demand).await {
+        let consistency = bounded(Bound::Versions(0));
+        if let Err(error) = write(&node, request.clone(), consistency).await {
             break error;
         }
     };

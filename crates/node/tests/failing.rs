@@ -1,4 +1,4 @@
-//! One chain of several fails alone: what panics in the thread of a member ends that member, and no
+//! One chain of several fails alone. A panic in the thread of a member ends that member, and no
 //! request of another chain is refused for it.
 //!
 //! The panics come from a layer over the engines (`Settings::engine_layer`).
@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_chain::{ChainId, EntryId, RangeContent};
-use fader_node::coordinator::{Standing, ZooKeeperCoordinator, ZooKeeperSettings};
+use fader_node::coordinator::{ClusterStatus, ZooKeeperCoordinator, ZooKeeperSettings};
 use fader_node::engine::{Engine, EngineError, Pair, Snapshot, Tree};
 use fader_node::peer::ClusterKey;
 use fader_node::{
-    EngineLayer, Event, Health, Node, Plan, ProcessSettings, Settings, Version, Wiring, Wish,
-    new_cluster,
+    EngineLayer, Event, Health, Node, PlacementPolicy, Plan, ProcessSettings, Settings, Version,
+    Wiring, new_cluster,
 };
 use fader_services::catalog::Name;
 use fader_services::{Direction, Mode, Reason, Scan, View, ViewError};
@@ -203,8 +203,8 @@ async fn two() -> Pair2 {
         version: Version::NEWEST,
         nodes: names.map(|name| (name.to_owned(), String::new())).to_vec(),
         chains: CHAINS,
-        wish: Wish {
-            copies: 2,
+        policy: PlacementPolicy {
+            replication_factor: 2,
             head_zone: None,
             tail_zone: None,
         },
@@ -258,7 +258,7 @@ async fn two() -> Pair2 {
 }
 
 impl Pair2 {
-    async fn look(&self) -> Standing {
+    async fn look(&self) -> ClusterStatus {
         let place = self.place.clone();
         let look = move || ZooKeeperCoordinator::look(&place).unwrap();
         tokio::task::spawn_blocking(look).await.unwrap()

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use fader_node::disk::Disk;
 use fader_node::{Call, Durability, Health, Node, OpenError, Recovery, Settings};
+use fader_services::ErrorCode;
 use fader_services::catalog::AccountId;
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Reply, Request};
 
 use asking::Ask as _;
@@ -66,10 +67,14 @@ async fn create_domain(node: &Node) {
         mode: None,
         preference: None,
     };
-    node.ask(Call::new(&account(), request, Demand::default()))
-        .await
-        .0
-        .unwrap();
+    node.ask(Call::new(
+        &account(),
+        request,
+        ConsistencyOptions::default(),
+    ))
+    .await
+    .0
+    .unwrap();
 }
 
 async fn put(node: &Node, item: u32) -> Result<(), Error> {
@@ -88,10 +93,14 @@ async fn put(node: &Node, item: u32) -> Result<(), Error> {
         put,
         expected: Vec::new(),
     };
-    node.ask(Call::new(&account(), request, Demand::default()))
-        .await
-        .0
-        .map(drop)
+    node.ask(Call::new(
+        &account(),
+        request,
+        ConsistencyOptions::default(),
+    ))
+    .await
+    .0
+    .map(drop)
 }
 
 async fn has(node: &Node, item: u32) -> bool {
@@ -102,7 +111,11 @@ async fn has(node: &Node, item: u32) -> bool {
         consistent: true,
     };
     let Reply::Attributes(pairs) = node
-        .ask(Call::new(&account(), request, Demand::default()))
+        .ask(Call::new(
+            &account(),
+            request,
+            ConsistencyOptions::default(),
+        ))
         .await
         .0
         .unwrap()
@@ -268,7 +281,10 @@ async fn a_disk_that_cannot_be_read_is_not_an_empty_one() {
     create_domain(&node).await;
     node.close().await;
     machine.disk.fail_reads(true);
-    assert!(matches!(machine.open(), Err(OpenError::Io { .. })));
+    assert_eq!(
+        machine.open().err().map(|error| error.code),
+        Some(ErrorCode::IoFailed)
+    );
     machine.disk.fail_reads(false);
     machine.open().unwrap();
 }
@@ -297,9 +313,11 @@ async fn a_log_or_a_key_that_vanished_is_missed() {
         |path: &str| path.ends_with(".log"),
         |path: &str| path.ends_with(".key"),
     ] {
-        let Err(OpenError::Damaged(message)) = gone(is_gone) else {
+        let Err(error) = gone(is_gone) else {
             panic!("it is not missed")
         };
+        let message = error.to_string();
+        assert_eq!(error.code, ErrorCode::DataDamaged, "{message}");
         assert!(message.contains("missing"), "{message}");
     }
 }
@@ -315,7 +333,7 @@ async fn deleted_domains_are_swept_while_others_are_served() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.ask(Call::new(&account(), delete, Demand::default()))
+    node.ask(Call::new(&account(), delete, ConsistencyOptions::default()))
         .await
         .0
         .unwrap();
@@ -339,7 +357,7 @@ async fn a_sweep_that_met_a_full_disk_leaves_nothing_behind() {
     let delete = Request::DeleteDomain {
         domain: "domain".to_owned(),
     };
-    node.ask(Call::new(&account(), delete, Demand::default()))
+    node.ask(Call::new(&account(), delete, ConsistencyOptions::default()))
         .await
         .0
         .unwrap();

@@ -1,5 +1,5 @@
-//! Two accounts on one node: whatever the one asks, under whatever names, at whatever levels and in
-//! whatever sessions, the other is answered as if it were alone (XO-7).
+//! Two accounts on one node. One asks anything, under any names, at any levels and in any sessions;
+//! the other is answered as if it were alone (XO-7).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,7 +11,7 @@ use fader_chain::RequestId;
 use fader_node::{Call, Durability, Node, Settings};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
-use fader_services::level::{Demand, Level};
+use fader_services::level::{ConsistencyOptions, Level};
 use fader_services::simpledb::{AttributePut, Expected, ItemPut, Request};
 use proptest::prelude::*;
 
@@ -93,8 +93,8 @@ fn request(step: &Step) -> Request {
 struct Client {
     account: AccountId,
     session: Option<bytes::Bytes>,
-    /// Versions and stamps in the order in which they were told: which of them is told again is
-    /// the account's matter, which number they have the store's.
+    /// Versions and stamps in the order in which they were told. Which of them is told again is the
+    /// account's matter, which number they have the store's.
     places: Vec<String>,
     told: Vec<String>,
 }
@@ -108,7 +108,7 @@ impl Client {
             preference: None,
         };
         let (created, _) = node
-            .ask(Call::new(&account, create, Demand::default()))
+            .ask(Call::new(&account, create, ConsistencyOptions::default()))
             .await;
         created.unwrap();
         Client {
@@ -131,7 +131,7 @@ impl Client {
         let mut digest = DefaultHasher::new();
         (&self.account, format!("{request:?}")).hash(&mut digest);
         let name = step.name.filter(|_| !is_read);
-        let demand = Demand {
+        let consistency = ConsistencyOptions {
             level,
             session: step
                 .is_in_session
@@ -144,14 +144,16 @@ impl Client {
             digest: u128::from(digest.finish()),
             // It is settled before the next one is asked: so what is shown does not depend on when.
             outcome: !is_read,
-            ..Demand::default()
+            ..ConsistencyOptions::default()
         };
-        let (answered, receipt) = node.ask(Call::new(&self.account, request, demand)).await;
-        self.session = receipt.session.clone().or(self.session.take());
-        let version = receipt
+        let (answered, metadata) = node
+            .ask(Call::new(&self.account, request, consistency))
+            .await;
+        self.session = metadata.session.clone().or(self.session.take());
+        let version = metadata
             .version
             .map(|version| self.place(version.to_string()));
-        let stamp = receipt.stamp.map(|stamp| self.place(format!("{stamp:?}")));
+        let stamp = metadata.stamp.map(|stamp| self.place(format!("{stamp:?}")));
         let said = match answered {
             Ok(answered) => format!("{:?}", answered.reply),
             Err(error) => format!("{error:?}"),
@@ -159,7 +161,7 @@ impl Client {
         self.told.push(format!(
             "{step:?}: {said}, version {version:?}, stamp {stamp:?}, outcome {:?}, tentative {}, \
              settled {:?}",
-            receipt.outcome, receipt.tentative, receipt.settled
+            metadata.outcome, metadata.tentative, metadata.settled
         ));
     }
 

@@ -1,9 +1,10 @@
-//! Power cuts: a node on a disk that keeps what was synced and any part of the rest; and between
-//! them processes that are killed, whose files are as they wrote them, synced or not.
+//! Power cuts: a node on a disk that keeps what was synced and any part of the rest. Between them
+//! processes are killed, whose files are as they wrote them, synced or not.
 //!
-//! A *life* is a start, writes of some clients, and a power cut. What every client was told must be
-//! there in the next life; what it was not told may be there once, or not at all. The power is cut
-//! at every numbered operation of a run, and at random ones in `FADER_POWER_SEEDS` seeds.
+//! A *incarnation* is a start, writes of some clients, and a power cut. What every client was told
+//! must be there in the next incarnation; what it was not told may be there once, or not at all.
+//! The power is cut at every numbered operation of a run, and at random ones in `FADER_POWER_SEEDS`
+//! seeds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use fader_node::disk::{Disk, SyncSite};
 use fader_node::{Call, Durability, Node, Secret, Settings};
 use fader_services::catalog::{AccountId, KeyNature};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::simpledb::{
     AttributePut, Code, Error, Expected, ItemDelete, ItemPut, Reply, Request,
 };
@@ -49,7 +50,7 @@ enum Write {
     Delete {
         item: String,
     },
-    /// Counts one up if nobody else did.
+    /// Counts one up if no other write did.
     Count {
         from: u64,
     },
@@ -157,7 +158,7 @@ impl Client {
                 .ask(Call::new(
                     &account(),
                     write.request(self.number),
-                    Demand::default(),
+                    ConsistencyOptions::default(),
                 ))
                 .await
                 .0
@@ -214,7 +215,11 @@ async fn read(node: &Node, item: &str) -> Result<Item, String> {
         consistent: true,
     };
     match node
-        .ask(Call::new(&account(), request, Demand::default()))
+        .ask(Call::new(
+            &account(),
+            request,
+            ConsistencyOptions::default(),
+        ))
         .await
         .0
     {
@@ -244,7 +249,7 @@ fn account() -> AccountId {
     AccountId("000000000001".to_owned())
 }
 
-/// The machine, from life to life.
+/// The machine, from incarnation to incarnation.
 struct World {
     disk: SimulatedDisk,
     engine: Arc<MemoryEngine>,
@@ -276,7 +281,7 @@ impl World {
         }
     }
 
-    /// One life; the error says what was lost or served wrongly. Ends early without power.
+    /// One incarnation; the error says what was lost or served wrongly. Ends early without power.
     async fn live(&mut self, seed: u64) -> Result<(), String> {
         let settings = Settings {
             segment_bytes: 1500,
@@ -311,7 +316,8 @@ impl World {
             client.check(node).await?;
         }
         if let Some(id) = &self.key {
-            let key = node.open_key(id).map_err(|error| error.to_string())?;
+            let key = node.open_key(id).await;
+            let key = key.map_err(|error| error.to_string())?;
             let secret = key.as_ref().map(|key| key.secret.reveal());
             if secret != Some(SECRET) {
                 return Err(format!("the secret of {id} is lost"));
@@ -333,7 +339,7 @@ impl World {
             preference: None,
         };
         if node
-            .ask(Call::new(&account(), create, Demand::default()))
+            .ask(Call::new(&account(), create, ConsistencyOptions::default()))
             .await
             .0
             .is_err()
@@ -371,21 +377,22 @@ fn run_world(mut world: World, seed: u64, ignored: Option<SyncSite>) -> Result<(
         .unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     runtime.block_on(async {
-        for life in 0..LIVES {
+        for incarnation in 0..LIVES {
             // Half of the cuts while it starts, where there is most to get wrong.
             let cut = match random.random_bool(0.5) {
                 true => random.random_range(0..16),
                 false => random.random_range(0..80),
             };
             world.disk.cut_power_at(world.disk.operations() + cut);
-            world.live(seed * LIVES + life).await?;
+            world.live(seed * LIVES + incarnation).await?;
             world.crash(random.random(), ignored);
         }
         world.live(seed).await
     })
 }
 
-/// One life cut at an operation, and one that is not. Says how many operations the first had.
+/// One incarnation cut at an operation, and one that is not. Says how many operations the first
+/// had.
 fn run_cut_at(cut: u64) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -423,8 +430,8 @@ fn a_cut_at_every_operation_loses_nothing() {
     while cut <= run_cut_at(cut) {
         cut += 1;
     }
-    // How many there are depends on how many writes the chain's thread found waiting at once:
-    // the start and the end alone, with every write in one group, are more than thirty.
+    // How many there are depends on how many writes the chain's thread found waiting at once. The
+    // start and the end alone, with every write in one group, are more than thirty.
     assert!(30 < cut, "only {cut} operations were cut");
 }
 

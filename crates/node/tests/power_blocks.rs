@@ -1,10 +1,10 @@
-//! Power cuts: a store of blocks on a disk that keeps what was synced and any part of the rest; and
-//! between them processes that are killed, whose files are as they wrote them, synced or not.
+//! Power cuts: a store of blocks on a disk that keeps what was synced and any part of the rest.
+//! Between them processes are killed, whose files are as they wrote them, synced or not.
 //!
-//! A *life* is a start, blocks that are held, removed and reclaimed, and a cut. Each block that was
-//! held must be there whole in the next life, until it is removed. A block that was not
-//! held may be there whole, and is held then. A file that was reclaimed does not come back, and no
-//! cut passes for damage.
+//! A *incarnation* is a start, blocks that are held, removed and reclaimed, and a cut. Each block
+//! that was held must be there whole in the next incarnation, until it is removed. A block that was
+//! not held may be there whole, and is held then. A file that was reclaimed does not come back, and
+//! no cut passes for damage.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -31,7 +31,7 @@ const SETTINGS: BlockSettings = BlockSettings {
     reserve_bytes: 0,
 };
 
-/// The machine, from life to life.
+/// The machine, from incarnation to incarnation.
 struct World {
     disk: SimulatedDisk,
     /// The bytes of every block there ever was.
@@ -44,7 +44,7 @@ struct World {
     kills: u64,
 }
 
-/// Why a life ended early.
+/// Why an incarnation ended early.
 enum End {
     NoPower,
     Wrong(String),
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// One life; the error says what was lost or told wrongly. Ends early without power.
+    /// One incarnation; the error says what was lost or told wrongly. Ends early without power.
     fn live(&mut self, seed: u64) -> Result<(), String> {
         match self.try_live(seed) {
             Err(End::Wrong(words)) => Err(words),
@@ -176,7 +176,7 @@ impl World {
         for HeldBlock { block, .. } in blocks.page(None, usize::MAX) {
             let read = self.judge(blocks.read(block.id, 0..block.size))?;
             self.judge(same(block.id, &read, &self.all[&block.id]))?;
-            self.held.insert(block.id, read);
+            self.held.insert(block.id, read.to_vec());
         }
         let mut scrub = Scrub::new(1 << 40, Duration::ZERO);
         let scrubbed = blocks.scrub(&mut scrub, Duration::from_secs(1));
@@ -209,14 +209,14 @@ fn same(id: BlockId, found: &[u8], held: &[u8]) -> Result<(), String> {
 fn run_seed(seed: u64, ignored: Option<SyncSite>) -> Result<(), String> {
     let mut world = World::new(ignored);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    for life in 0..LIVES {
+    for incarnation in 0..LIVES {
         // Half of the cuts while it starts.
         let cut = match random.random_bool(0.5) {
             true => random.random_range(0..16),
             false => random.random_range(0..60),
         };
         world.disk.cut_power_at(world.disk.operations() + cut);
-        world.live(seed * LIVES + life)?;
+        world.live(seed * LIVES + incarnation)?;
         world.crash(random.random(), ignored);
     }
     world.live(seed)
@@ -301,7 +301,7 @@ fn a_failed_sync_gives_the_segment_up_and_the_next_one_takes_the_block() {
         Err(ReadError::Absent(BlockId(2)))
     );
     put(&blocks, 4).unwrap();
-    assert_eq!(blocks.read(BlockId(1), 0..100).unwrap(), [1; 100]);
+    assert_eq!(blocks.read(BlockId(1), 0..100).unwrap(), [1; 100][..]);
 
     // What the failed sync left is void: the segment that followed says so.
     let (again, told) = Blocks::open(
@@ -317,6 +317,6 @@ fn a_failed_sync_gives_the_segment_up_and_the_next_one_takes_the_block() {
     // A segment that was given up is rewritten though it is all alive.
     let done = blocks.reclaim().unwrap();
     assert_eq!((done.segments, done.copied), (1, 1));
-    assert_eq!(blocks.read(BlockId(1), 0..100).unwrap(), [1; 100]);
+    assert_eq!(blocks.read(BlockId(1), 0..100).unwrap(), [1; 100][..]);
     assert_eq!(blocks.reclaim().unwrap().segments, 0);
 }

@@ -1,9 +1,10 @@
-//! Power cuts under buckets: every version that was committed is whole in the next life, whatever
-//! the disk kept of bytes, records and index; and every block of no version goes in the end.
+//! Power cuts under buckets. Every version that was committed is whole in the next incarnation,
+//! with any part of bytes, records and index on the disk. Every block of no version goes in the
+//! end.
 //!
-//! A *life* is a start, calls of some clients, and a power cut or a killed process, as in `power`.
-//! Each client has keys of its own. Meanwhile the node lets blocks go, whose leases are short, and
-//! reclaims their space.
+//! A *incarnation* is a start, calls of some clients, and a power cut or a killed process, as in
+//! `power`. Each client has keys of its own. Meanwhile the node lets blocks go, whose leases are
+//! short, and reclaims their space.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -66,7 +67,7 @@ fn end_of(error: &Error) -> End {
 }
 
 impl Client {
-    /// A life of calls; ends at the first that is not answered.
+    /// An incarnation of calls; ends at the first that is not answered.
     async fn live(mut self, node: Node, seed: u64) -> Client {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ (self.number << 32));
         for _ in 0..CALLS_PER_LIFE {
@@ -104,7 +105,7 @@ impl Client {
         match put(node, key, bytes).await {
             Ok(_) => End::Done,
             Err(NotPut::Command(error)) => end_of(&error),
-            // The disk failed, or the life is over: the command was never asked.
+            // The disk failed, or the incarnation is over: the command was never asked.
             Err(NotPut::Body(_)) => End::Unknown,
         }
     }
@@ -180,7 +181,7 @@ impl Client {
     }
 }
 
-/// The machine, from life to life.
+/// The machine, from incarnation to incarnation.
 struct World {
     disk: SimulatedDisk,
     engine: Arc<MemoryEngine>,
@@ -224,7 +225,7 @@ impl World {
         }
     }
 
-    /// One life; the error says what was lost or served wrongly. Ends early without power.
+    /// One incarnation; the error says what was lost or served wrongly. Ends early without power.
     async fn live(&mut self, seed: u64, is_last: bool) -> Result<(), String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let node = match Node::open_with(settings(), &disk, self.engine.clone()) {
@@ -288,8 +289,8 @@ impl World {
     }
 }
 
-/// Every block of no version is gone in the end. Parts of uploads that nobody completed are named,
-/// so there may be more.
+/// Every block of no version is gone in the end. Parts of uploads that no client completed are
+/// named, so there may be more.
 async fn all_others_go(node: &Node, named: u64) -> Result<(), String> {
     let open = asked::uploads(node).await;
     for of in open {
@@ -323,13 +324,13 @@ fn run_seed(seed: u64, ignored: Option<SyncSite>) -> Result<(), String> {
         .unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     runtime.block_on(async {
-        for life in 0..LIVES {
+        for incarnation in 0..LIVES {
             let cut = match random.random_bool(0.5) {
                 true => random.random_range(0..30),
                 false => random.random_range(0..200),
             };
             world.disk.cut_power_at(world.disk.operations() + cut);
-            world.live(seed * LIVES + life, false).await?;
+            world.live(seed * LIVES + incarnation, false).await?;
             world.crash(random.random(), ignored);
         }
         world.live(seed, true).await

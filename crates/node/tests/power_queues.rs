@@ -1,8 +1,10 @@
-//! Power cuts under queues: what a producer and a consumer were told must be so in the next life.
+//! Power cuts under queues: what a producer and a consumer were told must be so in the next
+//! incarnation.
 //!
-//! A *life* is a start, calls of some clients, and a power cut or a killed process, as in `power`.
-//! Each client has a FIFO queue of its own. What was sent and acknowledged is there once, what was
-//! deleted and acknowledged is not there, a deduplication id is known again, and numbers rise.
+//! A *incarnation* is a start, calls of some clients, and a power cut or a killed process, as in
+//! `power`. Each client has a FIFO queue of its own. What was sent and acknowledged is there once,
+//! what was deleted and acknowledged is not there, a deduplication id is known again, and numbers
+//! rise.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use fader_node::disk::{Disk, SyncSite};
 use fader_node::{Call, Node, Settings};
 use fader_services::catalog::AccountId;
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::policy::Principal;
 use fader_services::request::own;
 use fader_services::sqs::command::{
@@ -64,7 +66,7 @@ impl Client {
             seed,
             command,
         };
-        let call = Call::new(&account, request, Demand::default());
+        let call = Call::new(&account, request, ConsistencyOptions::default());
         own::<Sqs>(node.call(call).await.0)
     }
 
@@ -81,7 +83,7 @@ impl Client {
         })
     }
 
-    /// A life of calls; ends at the first that is not answered.
+    /// An incarnation of calls; ends at the first that is not answered.
     async fn live(mut self, node: Node, seed: u64) -> Client {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ (self.number << 32));
         for _ in 0..CALLS_PER_LIFE {
@@ -132,7 +134,8 @@ impl Client {
         let receive = Command::ReceiveMessage(ReceiveMessage {
             queue: self.queue(),
             max_messages: Some(2),
-            // A minute: no life is so long, and a handle stays good from life to life.
+            // A minute: no incarnation is so long, and a handle stays good from incarnation to
+            // incarnation.
             visibility_timeout: Some(60),
             ..ReceiveMessage::default()
         });
@@ -239,7 +242,7 @@ impl Client {
     }
 }
 
-/// The machine, from life to life.
+/// The machine, from incarnation to incarnation.
 struct World {
     disk: SimulatedDisk,
     engine: Arc<MemoryEngine>,
@@ -261,7 +264,7 @@ impl World {
         }
     }
 
-    /// One life; the error says what was lost or served wrongly. Ends early without power.
+    /// One incarnation; the error says what was lost or served wrongly. Ends early without power.
     async fn live(&mut self, seed: u64) -> Result<(), String> {
         let settings = Settings {
             segment_bytes: 2500,
@@ -329,13 +332,13 @@ fn run_seed(seed: u64, ignored: Option<SyncSite>) -> Result<(), String> {
         .unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     runtime.block_on(async {
-        for life in 0..LIVES {
+        for incarnation in 0..LIVES {
             let cut = match random.random_bool(0.5) {
                 true => random.random_range(0..16),
                 false => random.random_range(0..80),
             };
             world.disk.cut_power_at(world.disk.operations() + cut);
-            world.live(seed * LIVES + life).await?;
+            world.live(seed * LIVES + incarnation).await?;
             world.crash(random.random(), ignored);
         }
         world.live(seed).await

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_node::disk::{Disk, RealDisk};
 use fader_node::engine::{Engine, LsmEngine};
-use fader_node::{Call, Health, Node, OpenError, Secret, Settings};
-use fader_services::Direction;
+use fader_node::{Call, Health, Node, Secret, Settings};
 use fader_services::catalog::{AccountId, KeyNature};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::simpledb::{AttributePut, Code, Error, Expected, ItemPut, Reply, Request};
+use fader_services::{Direction, ErrorCode};
 
 use asking::Ask as _;
 
@@ -67,7 +67,11 @@ async fn get(node: &Node, item: &str) -> Option<String> {
         consistent: true,
     };
     let Reply::Attributes(attributes) = node
-        .ask(Call::new(&account(), request, Demand::default()))
+        .ask(Call::new(
+            &account(),
+            request,
+            ConsistencyOptions::default(),
+        ))
         .await
         .0
         .unwrap()
@@ -84,7 +88,7 @@ async fn do_put(node: &Node, item: &str, value: &str, expected: Option<&str>) ->
     node.ask(Call::new(
         &account(),
         put(item, value, expected),
-        Demand::default(),
+        ConsistencyOptions::default(),
     ))
     .await
     .0
@@ -114,10 +118,14 @@ async fn a_hundred_idle_restarts_leave_few_files_and_no_more_memory() {
         ..Settings::new(folder.path().join("data"))
     };
     let (node, _) = Node::open(settings.clone()).unwrap();
-    node.ask(Call::new(&account(), create(), Demand::default()))
-        .await
-        .0
-        .unwrap();
+    node.ask(Call::new(
+        &account(),
+        create(),
+        ConsistencyOptions::default(),
+    ))
+    .await
+    .0
+    .unwrap();
     do_put(&node, "item", "value", None).await.unwrap();
     node.close().await;
     drop(node);
@@ -139,14 +147,18 @@ async fn a_hundred_idle_restarts_leave_few_files_and_no_more_memory() {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_an_orderly_end() {
+async fn acknowledged_writes_are_there_after_an_orderly_end() {
     let folder = tempfile::tempdir().unwrap();
     let (node, recovery) = Node::open(settings(&folder)).unwrap();
     assert!(recovery.is_first_start);
-    node.ask(Call::new(&account(), create(), Demand::default()))
-        .await
-        .0
-        .unwrap();
+    node.ask(Call::new(
+        &account(),
+        create(),
+        ConsistencyOptions::default(),
+    ))
+    .await
+    .0
+    .unwrap();
     for number in 0..300 {
         do_put(&node, &format!("item{number}"), &number.to_string(), None)
             .await
@@ -180,10 +192,14 @@ async fn most_writes_of_the_log_find_their_blocks() {
     let settings = Settings::new(folder.path().join("data"));
     let segment = settings.data.join("log/0000000000000001.log");
     let (node, _) = Node::open(settings).unwrap();
-    node.ask(Call::new(&account(), create(), Demand::default()))
-        .await
-        .0
-        .unwrap();
+    node.ask(Call::new(
+        &account(),
+        create(),
+        ConsistencyOptions::default(),
+    ))
+    .await
+    .0
+    .unwrap();
     let blocks = || std::fs::metadata(&segment).unwrap().blocks();
     let before = blocks();
     for number in 0..50 {
@@ -196,13 +212,17 @@ async fn most_writes_of_the_log_find_their_blocks() {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_the_process_vanished() {
+async fn acknowledged_writes_are_there_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let (node, _) = Node::open(settings(&folder)).unwrap();
-    node.ask(Call::new(&account(), create(), Demand::default()))
-        .await
-        .0
-        .unwrap();
+    node.ask(Call::new(
+        &account(),
+        create(),
+        ConsistencyOptions::default(),
+    ))
+    .await
+    .0
+    .unwrap();
     for number in 0..50 {
         do_put(&node, &format!("item{number}"), &number.to_string(), None)
             .await
@@ -233,12 +253,13 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
 async fn a_folder_is_open_once() {
     let folder = tempfile::tempdir().unwrap();
     let (node, _) = Node::open(settings(&folder)).unwrap();
-    let Err(OpenError::Locked(message)) = Node::open(settings(&folder)) else {
+    let Err(error) = Node::open(settings(&folder)) else {
         panic!("the second start is refused");
     };
-    assert!(
-        message.contains(&format!("process {}", std::process::id())),
-        "{message}"
+    let message = format!("process {} holds its lock", std::process::id());
+    assert_eq!(
+        (error.code, error.to_string()),
+        (ErrorCode::DataLocked, message)
     );
     node.close().await;
     drop(node);
@@ -269,18 +290,18 @@ async fn secrets_are_sealed_and_keys_rotate() {
         (random.key.id.len(), random.secret.reveal().len()),
         (20, 40)
     );
-    let open = node.open_key(&pair.0).unwrap().unwrap();
+    let open = node.open_key(&pair.0).await.unwrap().unwrap();
     assert_eq!(open.secret.reveal(), "a secret of mine");
     let rotated = node.rotate_key(&pair.0).await.unwrap();
-    let old = node.open_key(&pair.0).unwrap().unwrap();
+    let old = node.open_key(&pair.0).await.unwrap().unwrap();
     assert_eq!(old.key.status, fader_services::catalog::KeyStatus::Disabled);
     node.close().await;
     drop(node);
     let (node, _) = Node::open(settings(&folder)).unwrap();
-    let open = node.open_key(&rotated.key.id).unwrap().unwrap();
+    let open = node.open_key(&rotated.key.id).await.unwrap().unwrap();
     assert_eq!(open.secret.reveal(), rotated.secret.reveal());
-    assert_eq!(node.keys().unwrap().len(), 3);
-    assert!(node.open_key("AKIANONE").unwrap().is_none());
+    assert_eq!(node.keys().await.unwrap().len(), 3);
+    assert!(node.open_key("AKIANONE").await.unwrap().is_none());
     let bytes = std::fs::read_dir(folder.path().join("data/log")).unwrap();
     for file in bytes {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
@@ -313,10 +334,14 @@ async fn each_tree_is_brought_to_the_end_of_the_log_from_where_it_is() {
     let older = tempfile::tempdir().unwrap();
     for round in 0..2 {
         let (node, _) = Node::open(settings(&folder)).unwrap();
-        node.ask(Call::new(&account(), create(), Demand::default()))
-            .await
-            .0
-            .unwrap();
+        node.ask(Call::new(
+            &account(),
+            create(),
+            ConsistencyOptions::default(),
+        ))
+        .await
+        .0
+        .unwrap();
         for number in 0..20 {
             let value = format!("{round}-{number}");
             do_put(&node, &format!("item{}", number % 7), &value, None)

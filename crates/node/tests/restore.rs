@@ -1,5 +1,5 @@
 //! A chain whose last servers' disks are lost goes on with what another member has, when an
-//! operator says so, and with nothing less (AL-4 to AL-6).
+//! operator says so. It goes on with nothing less (AL-4 to AL-6).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_node::coordinator::SESSION;
 use fader_node::{Call, Node, Wiring};
-use fader_services::Mode;
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::simpledb::{Code, Request};
+use fader_services::{ErrorCode, Mode};
 
 use asking::{Ask as _, Said};
 use client::*;
@@ -46,11 +46,12 @@ fn get_of(item: &str) -> Request {
 
 /// A read in the session of a token.
 async fn read_after(node: &Node, token: Bytes) -> Said {
-    let demand = Demand {
+    let consistency = ConsistencyOptions {
         session: Some(token),
         ..strong()
     };
-    node.ask(Call::new(&account(), get_of("i"), demand)).await
+    node.ask(Call::new(&account(), get_of("i"), consistency))
+        .await
 }
 
 async fn goes_on_with_less(wiring: Wiring) {
@@ -67,10 +68,10 @@ async fn goes_on_with_less(wiring: Wiring) {
         refusal("n2").contains("nothing has to be lost"),
         "all serve"
     );
-    // The third one is away while others acknowledge, to a session and under a name.
+    // The third one is absent while others acknowledge, to a session and under a name.
     cluster.kill("n3").unwrap();
     members_are(&node, &["n1", "n2"]).await;
-    let with_session = Demand {
+    let with_session = ConsistencyOptions {
         session: Some(Bytes::new()),
         ..named(1, strong())
     };
@@ -84,11 +85,13 @@ async fn goes_on_with_less(wiring: Wiring) {
     std::fs::rename(&n2, folder.path().join("kept")).unwrap();
     tokio::time::sleep(2 * SESSION).await;
     assert!(refusal("n3").contains("does not run"));
+    let codes = ["n3", "n9"].map(|name| cluster.restore(name).unwrap_err().code);
+    assert_eq!(codes, [ErrorCode::StateConflict, ErrorCode::NotFound]);
     cluster.restart("n1").unwrap();
     cluster.restart("n3").unwrap();
     tokio::time::sleep(SESSION).await;
     let (newest, _) = cluster.status();
-    assert_eq!(newest.unwrap().lossy.count, 0, "nobody begins by himself");
+    assert_eq!(newest.unwrap().lossy.count, 0, "no member begins by itself");
     // The operator says so.
     cluster.restore("n3").unwrap();
     assert_eq!(values(&node, "orders", "i", strong()).await, ["1"]);
@@ -118,9 +121,9 @@ async fn goes_on_with_less(wiring: Wiring) {
     assert_eq!(newest.lossy.count, 1);
     assert!(
         newest
-            .away
+            .absent
             .iter()
-            .all(|away| away.disk != newest.seats[0].disk)
+            .all(|absent| absent.disk != newest.members[0].disk)
     );
     node.close().await;
 }

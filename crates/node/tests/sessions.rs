@@ -1,4 +1,4 @@
-//! Sessions through the handle of a node: what a token is good for, at whichever member.
+//! Sessions through the handle of a node: what a token is good for, at any member.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use fader_node::{Call, Node, Wiring};
 use fader_services::catalog::AccountId;
-use fader_services::level::{self, Cause, Demand, Level, Outcome, Outcomes, Receipt};
+use fader_services::level::{
+    self, Cause, ConsistencyOptions, Level, Outcome, Outcomes, ReplyMetadata,
+};
 use fader_services::simpledb::{Code, Error, Expected, Limits, Reply, Request};
 
 use asking::Ask as _;
@@ -30,18 +32,25 @@ impl<'n> Session<'n> {
         Session { node, token }
     }
 
-    async fn ask(&mut self, request: Request, demand: Demand) -> (Result<Reply, Error>, Receipt) {
-        let demand = Demand {
+    async fn ask(
+        &mut self,
+        request: Request,
+        consistency: ConsistencyOptions,
+    ) -> (Result<Reply, Error>, ReplyMetadata) {
+        let consistency = ConsistencyOptions {
             session: Some(self.token.clone()),
-            ..demand
+            ..consistency
         };
-        let (outcome, told) = self.node.ask(Call::new(&account(), request, demand)).await;
+        let (outcome, told) = self
+            .node
+            .ask(Call::new(&account(), request, consistency))
+            .await;
         self.token = told.session.clone().unwrap();
         (outcome.map(|answered| answered.reply), told)
     }
 
-    async fn write(&mut self, request: Request, demand: Demand) -> Receipt {
-        let (outcome, told) = self.ask(request, demand).await;
+    async fn write(&mut self, request: Request, consistency: ConsistencyOptions) -> ReplyMetadata {
+        let (outcome, told) = self.ask(request, consistency).await;
         outcome.unwrap();
         told
     }
@@ -50,15 +59,15 @@ impl<'n> Session<'n> {
         &mut self,
         domain: &str,
         item: &str,
-        demand: Demand,
-    ) -> (Result<Vec<String>, Error>, Receipt) {
+        consistency: ConsistencyOptions,
+    ) -> (Result<Vec<String>, Error>, ReplyMetadata) {
         let request = Request::GetAttributes {
             domain: domain.to_owned(),
             item: item.to_owned(),
             names: Vec::new(),
             consistent: false,
         };
-        let (outcome, told) = self.ask(request, demand).await;
+        let (outcome, told) = self.ask(request, consistency).await;
         let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
         let values = outcome.map(|reply| match reply {
             Reply::Attributes(pairs) => {
@@ -70,8 +79,13 @@ impl<'n> Session<'n> {
         (values, told)
     }
 
-    async fn values(&mut self, domain: &str, item: &str, demand: Demand) -> Vec<String> {
-        self.try_values(domain, item, demand).await.0.unwrap()
+    async fn values(
+        &mut self,
+        domain: &str,
+        item: &str,
+        consistency: ConsistencyOptions,
+    ) -> Vec<String> {
+        self.try_values(domain, item, consistency).await.0.unwrap()
     }
 }
 
@@ -87,7 +101,9 @@ async fn a_strong_read_of_a_session_shows_what_it_wrote_eventually() {
         assert!(told.await.tentative);
         // It is not settled yet: the read waits until it is.
         assert_eq!(session.values("carts", &item, strong()).await, ["1"]);
-        let default = session.values("carts", &item, Demand::default()).await;
+        let default = session
+            .values("carts", &item, ConsistencyOptions::default())
+            .await;
         assert_eq!(default, ["1"]);
     }
     node.close().await;
@@ -106,9 +122,9 @@ async fn a_token_is_its_accounts_own() {
         preference: None,
     };
     let other = AccountId("000000000002".to_owned());
-    let with = |token: Bytes| Demand {
+    let with = |token: Bytes| ConsistencyOptions {
         session: Some(token),
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     };
     let (refused, told) = node
         .ask(Call::new(
@@ -118,7 +134,7 @@ async fn a_token_is_its_accounts_own() {
         ))
         .await;
     assert_eq!(refused.unwrap_err().code, Code::InvalidParameterValue);
-    assert_eq!(told, Receipt::default());
+    assert_eq!(told, ReplyMetadata::default());
     let mut forged = session.token.to_vec();
     *forged.last_mut().unwrap() ^= 1;
     for token in [Bytes::from(forged), Bytes::from_static(b"no token")] {
@@ -133,7 +149,11 @@ async fn a_token_is_its_accounts_own() {
     };
     for account in [&account(), &other] {
         let (missing, _) = node
-            .ask(Call::new(account, metadata.clone(), Demand::default()))
+            .ask(Call::new(
+                account,
+                metadata.clone(),
+                ConsistencyOptions::default(),
+            ))
             .await;
         assert_eq!(missing.unwrap_err().code, Code::NoSuchDomain);
     }
@@ -160,7 +180,9 @@ async fn a_refusal_goes_on_with_the_session() {
         expected,
     };
     let before = session.token.clone();
-    let (refused, told) = session.ask(conditional, Demand::default()).await;
+    let (refused, told) = session
+        .ask(conditional, ConsistencyOptions::default())
+        .await;
     assert_eq!(refused.unwrap_err().code, Code::AttributeDoesNotExist);
     let token = told.session.unwrap();
     assert!(!token.is_empty() && token != before);
@@ -240,12 +262,12 @@ async fn write_at_one(session: &mut Session<'_>, item: &str) -> Option<u32> {
     let written = session.ask(put("carts", item, "1"), eventual(1, 1)).await;
     match written {
         (Ok(_), told) => told.stamp.map(|stamp| stamp.node),
-        // Nobody had a lease any more.
+        // No member had a lease any more.
         (Err(_), _) => None,
     }
 }
 
-/// Apart, with sessions that outlast the test, members stay as they are: only a head whose
+/// Apart, with sessions that outlast the test, members stay as they are. Only a head whose
 /// promotion is not confirmed gives others up (SL-1), so what is looked at was taken elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_lags_waits_for_what_a_session_has_seen() {
@@ -442,7 +464,7 @@ fn milliseconds() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_late_is_told_that_another_write_stands() {
+async fn a_late_write_is_told_that_another_one_stands() {
     let folder = tempfile::tempdir().unwrap();
     let node = three(&folder, Wiring::Star);
     node.ready().await.unwrap();
@@ -454,8 +476,8 @@ async fn who_was_late_is_told_that_another_write_stands() {
         let item = format!("i{seq}");
         let mut late = Session::begin(&node);
         cut_off_n3(&node);
-        let demand = named(seq, eventual(1, 1));
-        let (_, told) = late.ask(replace(&item, "late"), demand).await;
+        let consistency = named(seq, eventual(1, 1));
+        let (_, told) = late.ask(replace(&item, "late"), consistency).await;
         if let Some(stamp) = told.stamp.filter(|stamp| stamp.node == 3) {
             // Of two writes of one millisecond the one at the later member stands.
             while milliseconds() <= stamp.clock {
@@ -500,13 +522,13 @@ async fn a_sloppy_write_without_a_lease_is_detached() {
     let node = three(&folder, Wiring::Star);
     node.ready().await.unwrap();
     create_domain(&node, "carts", Mode::Mixed).await;
-    let sloppy = Demand {
+    let sloppy = ConsistencyOptions {
         level: Level::Eventual {
             r: 1,
             w: 1,
             sloppy: true,
         },
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     };
     let mut item = 0;
     let detached = 'told: loop {
@@ -548,8 +570,13 @@ async fn follows_through_deaths(wiring: Wiring) {
         expected.extend([strongly, eventually]);
         let cluster = node.cluster().unwrap();
         cluster.kill(victim).unwrap();
-        for demand in [eventual(1, 1), strong(), Demand::default(), eventual(1, 1)] {
-            assert_eq!(session.values("carts", "i", demand).await, expected);
+        for consistency in [
+            eventual(1, 1),
+            strong(),
+            ConsistencyOptions::default(),
+            eventual(1, 1),
+        ] {
+            assert_eq!(session.values("carts", "i", consistency).await, expected);
         }
         cluster.restart(victim).unwrap();
         whole(&node).await;
@@ -584,19 +611,19 @@ async fn a_query_of_a_session_shows_what_it_wrote() {
             mode: Some(Mode::Mixed),
             preference: None,
         };
-        session.write(create, Demand::default()).await;
+        session.write(create, ConsistencyOptions::default()).await;
         session.write(put(&domain, "i", "1"), eventual(1, 1)).await;
         for level in [Level::EVENTUAL, Level::Strong] {
-            let demand = Demand {
+            let consistency = ConsistencyOptions {
                 level,
-                ..Demand::default()
+                ..ConsistencyOptions::default()
             };
             let select = Request::Select {
                 expression: format!("select * from {domain} where a = '1'"),
                 next_token: None,
                 consistent: false,
             };
-            let (found, _) = session.ask(select, demand).await;
+            let (found, _) = session.ask(select, consistency).await;
             let Reply::Items { items, .. } = found.unwrap() else {
                 panic!("items are asked");
             };

@@ -1,5 +1,5 @@
-//! How the member of a chain begins with its process: its folder is checked before any member lives
-//! (P3), and a coordinator that cannot be asked is waited for.
+//! How the member of a chain begins with its process. Its folder is checked before any member lives
+//! (PROC-3), and a coordinator that cannot be asked is waited for.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 const TELL: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// The folder of the member that is to be here, or was here (H2), if it may begin a life; none
-    /// of one that is damaged.
+    /// The folder of the member that is to be here, or was here (FOLDERS-2), if it may begin an
+    /// incarnation. There is none of one that is damaged.
     pub(super) fn open_checked(&self) -> Result<Option<Folder>, OpenError> {
         let (Some(process), [slot]) = (&self.process, &self.slots[..]) else {
             return Ok(None);
@@ -32,8 +32,9 @@ impl Cluster {
             ..self.settings.member.clone()
         };
         let folder = match self.guarded(slot, || Folder::open(settings)) {
-            Err(OpenError::Broken(_)) => return Ok(None),
-            Err(OpenError::Damaged(reason)) => {
+            Err(error) if error.is_panic() => return Ok(None),
+            Err(error) if error.is_damage() => {
+                let reason = error.context;
                 slot.is_unreadable.store(true, Ordering::Relaxed);
                 tracing::error!(chain = %process.chain, reason, "a member is damaged");
                 (self.tell)(Event::Damaged(process.own_name().to_owned(), reason));
@@ -44,28 +45,26 @@ impl Cluster {
         let coordinator = process.home.coordinator();
         let (disk, progress) = (folder.disk(), folder.progress());
         match patiently(|| coordinator.check(process.chain, disk, progress)) {
-            Err(OpenError::Refused(why)) => {
+            Err(error) => {
                 let folder = slot.folder.display();
-                Err(OpenError::Refused(format!("{folder}: {why}")))
+                Err(OpenError::new(error.code, format!("{folder}: {error}")))
             }
             checked => checked.map(|()| Some(folder)),
         }
     }
 
-    /// Begins the life of the member here, waiting for the coordinator.
+    /// Begins the incarnation of the member here, waiting for the coordinator.
     pub(super) fn begin(&self, folder: Folder) -> Result<(), OpenError> {
         let (Some(process), [slot]) = (&self.process, &self.slots[..]) else {
             return Ok(());
         };
         let progress = folder.progress();
         let me = begin(&*self.coordinator, folder.disk(), progress)?;
-        let starting = |source| OpenError::Io {
-            context: format!("starting the member of {}", process.chain),
-            source,
-        };
+        let starting =
+            |source| OpenError::io(format!("starting the member of {}", process.chain), source);
         let live = || self.live(folder, (me, progress), &starting);
         match self.guarded(slot, live) {
-            Err(OpenError::Broken(_)) => self.coordinator.close(me),
+            Err(error) if error.is_panic() => self.coordinator.close(me),
             running => {
                 *slot.running.write() = Some(running?);
                 *slot.node.lock() = Some(me.node);
@@ -76,7 +75,7 @@ impl Cluster {
     }
 }
 
-/// A session for the first life on the disk.
+/// A session for the first incarnation on the disk.
 fn begin(
     coordinator: &dyn Coordinator,
     disk: DiskId,
@@ -95,7 +94,9 @@ pub(super) fn patiently<T>(ask: impl Fn() -> Result<T, CoordinatorError>) -> Res
     loop {
         match ask() {
             Ok(answer) => return Ok(answer),
-            Err(CoordinatorError::Refused(reason)) => return Err(OpenError::Refused(reason)),
+            Err(CoordinatorError::Refused { code, context }) => {
+                return Err(OpenError::new(code, context));
+            }
             Err(error) => {
                 if told.is_none_or(|told: Instant| TELL <= told.elapsed()) {
                     tracing::warn!("waiting: {error}");

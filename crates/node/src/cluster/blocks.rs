@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - CB-1 a block is *held* for its uploader when the head holds it; the others are asked, too, and
-//!   waited for a moment. B1 stands behind it: a member without the bytes fetches them before it
-//!   logs their row.
+//!   waited for a moment. BGATE-1 stands behind it: a member without the bytes fetches them before
+//!   it logs their row.
 //! - CB-2 a block is gone when every member of the newest configuration says so.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::Cluster;
 use crate::member::refusal::{Kind, Refusal};
 use crate::peer::{BlockAsked, BlockTold};
-use crate::storage::blocks::{Block, BlockId};
+use crate::storage::blocks::{BlockBytes, BlockId};
 
 /// How long the others are waited for when the head holds a block.
 const OTHERS: Duration = Duration::from_secs(2);
@@ -51,17 +51,13 @@ impl Cluster {
     ///
     /// # Errors
     /// [`Refusal`]: the head does not hold it.
-    pub(crate) async fn spread(
-        self: &Arc<Self>,
-        block: Block,
-        parts: Vec<Bytes>,
-    ) -> Result<(), Refusal> {
+    pub(crate) async fn spread(self: &Arc<Self>, bytes: BlockBytes) -> Result<(), Refusal> {
         let newest = self.configuration();
         let newest = newest.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))?;
-        let asked = Arc::new(BlockAsked::Hold(block, parts));
+        let asked = Arc::new(BlockAsked::Hold(bytes.block(), bytes));
         let mut asking = JoinSet::new();
-        for seat in &newest.seats {
-            let (cluster, asked, node) = (self.clone(), asked.clone(), seat.node);
+        for member in &newest.members {
+            let (cluster, asked, node) = (self.clone(), asked.clone(), member.node);
             asking.spawn_blocking(move || (node, cluster.ask_blocks(node, &asked)));
         }
         let mut of_head = None;
@@ -93,13 +89,13 @@ impl Cluster {
     pub(crate) fn read_block(&self, id: BlockId, range: &Range<u32>) -> Result<Bytes, Lacking> {
         let newest = self.configuration().ok_or(Lacking::Silent)?;
         let is_here = |node: NodeId| self.links.member(node).is_some();
-        let mut seats = newest.seats.clone();
-        seats.sort_by_key(|seat| (!is_here(seat.node), seat.role != Role::Serving));
+        let mut members = newest.members.clone();
+        members.sort_by_key(|member| (!is_here(member.node), member.role != Role::Serving));
         let asked = BlockAsked::Fetch(id, Some(range.clone()));
         let (mut is_damaged, mut is_silent) = (false, false);
         let mut without = Vec::new();
-        for seat in seats {
-            match self.ask_blocks(seat.node, &asked) {
+        for member in members {
+            match self.ask_blocks(member.node, &asked) {
                 Some(BlockTold::Bytes(bytes)) => {
                     without
                         .into_iter()
@@ -109,7 +105,7 @@ impl Cluster {
                 Some(BlockTold::Gone) => {}
                 Some(BlockTold::Missing) => {
                     is_damaged = true;
-                    without.push(seat.node);
+                    without.push(member.node);
                 }
                 _ => is_silent = true,
             }
@@ -131,10 +127,7 @@ impl Cluster {
             let Some(BlockTold::Bytes(bytes)) = self.ask_blocks(other, &asked) else {
                 continue;
             };
-            match here
-                .blocks
-                .hold(Block::of(id, &bytes), std::slice::from_ref(&bytes))
-            {
+            match here.blocks.hold(BlockBytes::of(id, vec![bytes])) {
                 Ok(()) => tracing::info!(block = %id, "a block was mended from another member"),
                 Err(error) => tracing::error!(%error, block = %id, "a block was not mended"),
             }

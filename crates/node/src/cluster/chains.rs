@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use fader_chain::{Behind, ChainId};
-use fader_services::Reason;
+use fader_chain::{ChainId, ReplicationLag};
 use fader_services::figures::Figures;
 
 use super::Cluster;
-use super::hosting::Hosting;
-use super::process::{DataChains, Home};
-use crate::member::refusal::{Kind, Refusal};
+use super::process::{DataChains, ProcessContext};
+use super::supervisor::MemberSupervisor;
 use crate::peer::PeerCounters;
 use crate::status::{Counters, Health};
-use crate::storage::engine::Snapshot;
 
 /// The chains, by number: that of the system, then those of data.
 pub(crate) struct Chains {
@@ -20,7 +17,7 @@ pub(crate) struct Chains {
     /// Those of data; more may come.
     pub(crate) data: DataChains,
     /// What their members share, where other processes have members too.
-    pub(crate) home: Option<(Arc<Home>, Hosting)>,
+    pub(crate) home: Option<(Arc<ProcessContext>, MemberSupervisor)>,
 }
 
 impl Chains {
@@ -49,13 +46,6 @@ impl Chains {
     /// Whether there are chains beside the system chain.
     pub(crate) fn are_several(&self) -> bool {
         !self.data.read().is_empty()
-    }
-
-    /// What this process knows of the catalog.
-    pub(crate) fn catalog(&self) -> Result<Snapshot, Refusal> {
-        let keeper = self.system().keeper();
-        let keeper = keeper.ok_or_else(|| Refusal::new(Kind::Again, Reason::NoMember))?;
-        Ok(keeper.snapshot())
     }
 
     /// All of them, by number.
@@ -89,13 +79,13 @@ impl Chains {
     pub(crate) fn counters(&self) -> Vec<(ChainId, Counters)> {
         let keepers = self.with_numbers();
         let counters = keepers.filter_map(|(number, chain)| {
-            let keeper = chain.keeper().or_else(|| chain.any())?;
+            let keeper = chain.local_member().or_else(|| chain.any())?;
             let all = chain.members().map(|member| member.counters());
-            let (tally, eventual) = all.fold(Default::default(), |(tally, eventual), it| {
-                (tally + it.tally, eventual + it.eventual)
+            let (strong, eventual) = all.fold(Default::default(), |(strong, eventual), it| {
+                (strong + it.counters, eventual + it.eventual)
             });
             let counters = Counters {
-                tally,
+                counters: strong,
                 eventual,
                 ..keeper.counters()
             };
@@ -121,7 +111,7 @@ impl Chains {
     }
 
     /// How often members here have failed since the process began, and how many do not run again
-    /// yet, of each chain that has a member here.
+    /// yet. The numbers are of each chain that has a member here.
     pub(crate) fn failures(&self) -> Vec<(ChainId, u64, u64)> {
         let here = self.with_numbers().filter(|(_, chain)| chain.is_here());
         let failures = here.map(|(number, chain)| {
@@ -132,7 +122,7 @@ impl Chains {
     }
 
     /// How far members are behind the heads that are here, by name.
-    pub(crate) fn behind(&self) -> Vec<(ChainId, String, Behind)> {
+    pub(crate) fn behind(&self) -> Vec<(ChainId, String, ReplicationLag)> {
         let heads = self.with_numbers();
         let behind = heads.flat_map(|(number, chain)| {
             let behind = chain.members().flat_map(|member| member.behind());
@@ -152,8 +142,8 @@ impl Chains {
 
     /// Ends all at once, and then what they share.
     pub(crate) fn close(&self) {
-        if let Some((_, hosting)) = &self.home {
-            hosting.close();
+        if let Some((_, supervisor)) = &self.home {
+            supervisor.close();
         }
         std::thread::scope(|scope| {
             for (_, chain) in self.with_numbers() {

@@ -1,4 +1,4 @@
-//! Whoever acts on what the coordinator knows, and tells what happens.
+//! The process acts on what the coordinator knows, and tells what happens.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::controller::{Facts, Returning, first, next};
+use fader_chain::controller::{ObservedState, Returning, first, next};
 use fader_chain::{Configuration, DiskId, NodeId, Progress};
 
-use super::homing::Homing;
+use super::preferred_roles::PreferredRoles;
 use super::{Cluster, role};
 use crate::clock::monotonic_ms;
 use crate::coordinator::CoordinatorError;
@@ -57,9 +57,9 @@ pub enum Event {
 
 /// What it knows of earlier looks.
 struct Acting {
-    /// When the floor rose last.
+    /// When the safe point rose last.
     raised: Instant,
-    homing: Homing,
+    preferred_roles: PreferredRoles,
     returning: Returning,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
         let mut troubled = None;
         let mut acting = Acting {
             raised: Instant::now(),
-            homing: Homing::default(),
+            preferred_roles: PreferredRoles::default(),
             returning: Returning::default(),
         };
         while let Some(cluster) = cluster.upgrade() {
@@ -134,8 +134,8 @@ fn tell_loss(cluster: &Cluster, before: Option<&Configuration>, newest: &Configu
     }
 }
 
-/// Whether the chain was restored since `before`; or, of the first configuration that was seen
-/// here, by that one: an operator may be faster than a process that begins.
+/// Whether the chain was restored since `before`. Of the first configuration that was seen here,
+/// that one tells: an operator may be faster than a process that begins.
 fn is_restored(before: Option<&Configuration>, newest: &Configuration) -> bool {
     match before {
         Some(before) => before.lossy.count < newest.lossy.count,
@@ -150,14 +150,14 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
     let Ok(newest) = coordinator.configuration() else {
         return;
     };
-    let mut facts = facts(
+    let mut observed = observed(
         cluster,
-        cluster.settings.member.floor <= acting.raised.elapsed(),
+        cluster.settings.member.safe_point_interval <= acting.raised.elapsed(),
     );
     if let (Some(process), Some(newest)) = (&cluster.process, &newest) {
-        let homeward = process.homeward(newest);
-        let due = acting.homing.due(newest, homeward, Instant::now());
-        facts.shift = process.relief(newest).or(due);
+        let homeward = process.preferred_role_change(newest);
+        let due = acting.preferred_roles.due(newest, homeward, Instant::now());
+        observed.role_change = process.relief(newest).or(due);
     }
     if let Some(newest) = &newest {
         let now = Duration::from_millis(monotonic_ms());
@@ -165,7 +165,7 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
         let restart = acting.returning.choose(
             (now, coordinator.session()),
             newest,
-            &facts.sessions,
+            &observed.sessions,
             |disk: DiskId| -> Result<Progress, CoordinatorError> {
                 let progress = coordinator.progress(disk)?;
                 compared.push((disk, progress));
@@ -181,22 +181,22 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
                 "AL-1: the chain begins again with a member"
             );
         }
-        facts.restart = restart.unwrap_or_else(|error| {
+        observed.restart = restart.unwrap_or_else(|error| {
             tracing::warn!(%error, "how far members came that are back cannot be seen");
             None
         });
     }
     let (expected, wanted) = match newest {
-        Some(newest) => (newest.epoch, next(&newest, &facts)),
+        Some(newest) => (newest.epoch, next(&newest, &observed)),
         None => {
-            let members = cluster.first_members(&facts.sessions);
+            let members = cluster.first_members(&observed.sessions);
             (
                 0,
-                members.map(|members| first(&members, facts.wiring, facts.version)),
+                members.map(|members| first(&members, observed.wiring, observed.version)),
             )
         }
     };
-    if facts.raise_floor {
+    if observed.raise_safe_point {
         acting.raised = Instant::now();
     }
     if let Some(wanted) = wanted
@@ -207,26 +207,26 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
 }
 
 /// What is known, to be read after the configuration.
-pub(super) fn facts(cluster: &Cluster, raise_floor: bool) -> Facts {
+pub(super) fn observed(cluster: &Cluster, raise_safe_point: bool) -> ObservedState {
     let coordinator = &*cluster.coordinator;
-    Facts {
+    ObservedState {
         sessions: coordinator.sessions(),
         unheard: coordinator.unheard(),
         reports: coordinator.reports(),
         size: cluster.size(),
         unwanted: cluster.unwanted(),
         wiring: cluster.settings.wiring,
-        shift: None,
-        raise_floor,
+        role_change: None,
+        raise_safe_point,
         restart: None,
         version: coordinator.version(),
     }
 }
 
 fn event(cluster: &Cluster, before: Option<&Configuration>, newest: &Configuration) -> Event {
-    let members = newest.seats.iter().map(|seat| {
-        let role = role(newest, seat.node).unwrap_or_default();
-        (cluster.name(seat.node), role)
+    let members = newest.members.iter().map(|member| {
+        let role = role(newest, member.node).unwrap_or_default();
+        (cluster.name(member.node), role)
     });
     Event::Epoch {
         epoch: newest.epoch,
@@ -238,14 +238,14 @@ fn event(cluster: &Cluster, before: Option<&Configuration>, newest: &Configurati
 /// In words, what is different.
 fn changes(cluster: &Cluster, before: &Configuration, newest: &Configuration) -> Vec<String> {
     let mut changes = Vec::new();
-    for seat in &before.seats {
-        if newest.seat(seat.node).is_none() {
-            changes.push(format!("{} is out", cluster.name(seat.node)));
+    for member in &before.members {
+        if newest.member(member.node).is_none() {
+            changes.push(format!("{} is out", cluster.name(member.node)));
         }
     }
-    for seat in &newest.seats {
-        let name = cluster.name(seat.node);
-        let (was, is) = (role(before, seat.node), role(newest, seat.node));
+    for member in &newest.members {
+        let name = cluster.name(member.node);
+        let (was, is) = (role(before, member.node), role(newest, member.node));
         match (was, is) {
             (None | Some("joining" | "leaving"), Some("serving")) => {
                 changes.push(format!("{name} serves"))
@@ -256,8 +256,8 @@ fn changes(cluster: &Cluster, before: &Configuration, newest: &Configuration) ->
             _ => {}
         }
     }
-    if before.floor < newest.floor {
-        changes.push(format!("marks up to {} may go", newest.floor));
+    if before.safe_point < newest.safe_point {
+        changes.push(format!("marks up to {} may go", newest.safe_point));
     }
     changes
 }

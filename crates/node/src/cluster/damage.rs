@@ -1,10 +1,10 @@
 //! What becomes of a member whose log or engine says by its checksums that it is damaged (I23;
-//! docs/protocol/failures.md, section 2).
+//! docs/internals/protocol/failures.md, section 2).
 //!
 //! It has stopped, and its session is over, so the others go on without it. When the chain no
-//! longer counts on its disk to begin again alone (AL-1), its folder is set aside, and the member
-//! joins with an empty one, as one that lost its disk (LD-1). Nothing is deleted: what is set aside
-//! is the operator's.
+//! longer counts on its disk to begin again alone (AL-1), its folder is set aside. The member joins
+//! with an empty one, as one that lost its disk (LD-1). Nothing is deleted: what is set aside is
+//! the operator's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::member::Member;
 use crate::status::Health;
 
 impl Cluster {
-    /// Replaces the folders of damaged members on which nobody counts any more.
+    /// Replaces the folders of damaged members on which no chain counts any more.
     pub(super) fn mend(&self) {
         for (at, slot) in self.slots.iter().enumerate() {
             if !slot.is_damaged() {
@@ -26,8 +26,8 @@ impl Cluster {
                 continue;
             }
             slot.is_unreadable.store(true, Ordering::Relaxed);
-            if let Some(life) = self.stop(slot, Member::kill) {
-                self.coordinator.close(life);
+            if let Some(incarnation) = self.stop(slot, Member::kill) {
+                self.coordinator.close(incarnation);
             }
             if !self.counts_on_the_damaged() {
                 self.replace(&self.name_at(at), slot);
@@ -114,9 +114,9 @@ impl Cluster {
         })
     }
 
-    /// Whether a disk of this process, or one of which nobody can say whose it is, may restart the
-    /// chain alone; by the newest configuration, read after the member has ended. Which disk the
-    /// folder is may not be readable any more.
+    /// Whether a disk of this process, or one of an unknown owner, may restart the chain alone. The
+    /// newest configuration, read after the member has ended, tells. Which disk the folder is may
+    /// not be readable any more.
     fn counts_on_ours(&self, process: &Process) -> bool {
         let may_be_ours = |disk| {
             let name = process.name_of(disk);
@@ -135,7 +135,7 @@ impl Cluster {
     pub(super) fn replace(&self, name: &str, slot: &Slot) {
         let aside = aside(&slot.folder);
         let renamed = std::fs::rename(&slot.folder, &aside);
-        // Only now: nobody else begins on what is damaged.
+        // Only now: no member begins on what is damaged.
         slot.is_unreadable.store(false, Ordering::Relaxed);
         let begun = renamed
             .map_err(|error| error.to_string())

@@ -2,13 +2,13 @@
 //!
 //! The member ends alone, and its session with it; the process and its other chains go on. It
 //! begins again after 1 s, then 2 s, and so on up to 64 s. After three failures its folder is set
-//! aside as a damaged one is (`damage.rs`), once: what fails on an empty folder, too, is not the
-//! folder's fault.
+//! aside as a damaged one is (`damage.rs`), once. If it fails on an empty folder, too, that is not
+//! the folder's fault.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use fader_services::Reason;
+use fader_services::{ErrorCode, Reason};
 
 use super::{Cluster, Event, Slot};
 use crate::coordinator::Fault;
@@ -101,8 +101,8 @@ impl Cluster {
         self.tell_ahead(slot);
         let failure = |slot: &Slot| slot.running.read().as_ref()?.member.shared().failure();
         if let Some(reason) = failure(slot) {
-            if let Some(life) = self.stop(slot, Member::kill) {
-                self.coordinator.close(life);
+            if let Some(incarnation) = self.stop(slot, Member::kill) {
+                self.coordinator.close(incarnation);
             }
             return self.on_failure(name, slot, reason);
         }
@@ -116,7 +116,7 @@ impl Cluster {
         match self.start(slot) {
             Ok(()) => (self.tell)(Event::Started(name.to_owned())),
             // It was noted as another failure.
-            Err(OpenError::Broken(_)) => {}
+            Err(error) if error.is_panic() => {}
             // Who looks at it still has it, or the coordinator cannot be asked.
             Err(error) => {
                 tracing::warn!(name, %error, "a member that failed does not begin yet");
@@ -166,7 +166,7 @@ impl Cluster {
         catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
             let why = format!("{}; see the log", Reason::Broken.sentence());
             self.on_failure(&self.name_of(slot), slot, why.clone());
-            Err(OpenError::Broken(why))
+            Err(OpenError::new(ErrorCode::Refused(Reason::Broken), why))
         })
     }
 

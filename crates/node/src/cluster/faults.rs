@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fader_services::ErrorCode;
+
 use super::{Cluster, ClusterError, Event};
 use crate::member::Member;
-use crate::status::OpenError;
 
 impl Cluster {
     /// Ends a member at once, as a process that is killed.
@@ -15,7 +16,7 @@ impl Cluster {
     /// [`ClusterError`] when there is no such member, or it does not run.
     pub fn kill(&self, name: &str) -> Result<(), ClusterError> {
         if self.stop(self.slot(name)?, Member::kill).is_none() {
-            return Err(ClusterError(format!("{name} does not run")));
+            return Err(ClusterError::conflict(format!("{name} does not run")));
         }
         (self.tell)(Event::Killed(name.to_owned()));
         Ok(())
@@ -28,17 +29,18 @@ impl Cluster {
     pub fn restart(&self, name: &str) -> Result<(), ClusterError> {
         let slot = self.slot(name)?;
         if slot.running.read().is_some() {
-            return Err(ClusterError(format!("{name} runs")));
+            return Err(ClusterError::conflict(format!("{name} runs")));
         }
         match self.start(slot) {
-            // It joins with an empty folder, when nobody counts on this one.
-            Err(OpenError::Damaged(reason)) => {
-                (self.tell)(Event::Damaged(name.to_owned(), reason));
+            // It joins with an empty folder, when no chain counts on this one.
+            Err(error) if error.is_damage() => {
+                (self.tell)(Event::Damaged(name.to_owned(), error.context));
                 return Ok(());
             }
-            started => {
-                started.map_err(|error| ClusterError(format!("{name} does not start: {error}")))?
-            }
+            started => started.map_err(|error| ClusterError {
+                code: error.code,
+                context: format!("{name} does not start: {error}"),
+            })?,
         }
         (self.tell)(Event::Started(name.to_owned()));
         Ok(())
@@ -51,7 +53,7 @@ impl Cluster {
     pub fn pause(&self, name: &str, time: Duration) -> Result<(), ClusterError> {
         match &*self.slot(name)?.running.read() {
             Some(running) => running.member.shared().gate.close_for(time),
-            None => return Err(ClusterError(format!("{name} does not run"))),
+            None => return Err(ClusterError::conflict(format!("{name} does not run"))),
         }
         (self.tell)(Event::Paused(name.to_owned(), time));
         Ok(())
@@ -70,7 +72,10 @@ impl Cluster {
                 if let Some(node) = node
                     && of.insert(node, side).is_some()
                 {
-                    return Err(ClusterError(format!("{name} is on two sides")));
+                    return Err(ClusterError {
+                        code: ErrorCode::CallInvalid,
+                        context: format!("{name} is on two sides"),
+                    });
                 }
             }
         }

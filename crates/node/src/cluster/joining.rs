@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use fader_chain::placement::Wish;
+use fader_chain::placement::PlacementPolicy;
 use fader_chain::{ChainId, DiskId, Incarnation, Version, Wiring};
+use fader_services::ErrorCode;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
 use super::beginning::patiently;
-use super::door::Door;
-use super::hosting::{Hosting, sweep};
-use super::process::{DataChains, FOLDER, Home, Tell, host};
+use super::forward_server::ForwardServer;
+use super::process::{DataChains, FOLDER, ProcessContext, Tell, host};
+use super::supervisor::{MemberSupervisor, sweep};
 use super::{Cluster, Event};
 use crate::coordinator::{ClusterRecord, ZooKeeperCoordinator, ZooKeeperSettings};
 use crate::member::Folder;
@@ -61,7 +62,7 @@ pub struct Plan {
     /// How many chains it is to have beside the system chain.
     pub chains: u32,
     /// How those are placed.
-    pub wish: Wish,
+    pub policy: PlacementPolicy,
     /// How entries travel.
     pub wiring: Wiring,
     /// How long a node that is not heard of counts as alive.
@@ -84,7 +85,7 @@ pub fn new_cluster(key: &ClusterKey, plan: Plan) -> std::io::Result<ClusterRecor
         members,
         zones,
         chains: plan.chains,
-        wish: plan.wish,
+        policy: plan.policy,
     })
 }
 
@@ -96,10 +97,10 @@ fn key_check(key: &ClusterKey, cluster: u128) -> [u8; 16] {
 /// What joining comes to: what seals, what members share, and all chains by number.
 pub(crate) struct Joined {
     pub(crate) seal: Seal,
-    pub(crate) home: Arc<Home>,
+    pub(crate) home: Arc<ProcessContext>,
     pub(crate) system: Arc<Cluster>,
     pub(crate) data: DataChains,
-    pub(crate) hosting: Hosting,
+    pub(crate) supervisor: MemberSupervisor,
 }
 
 /// Joins the cluster, waiting for its coordinator. Requests of other processes are carried out on
@@ -113,11 +114,16 @@ pub(crate) fn join(
     tell: impl Fn(ChainId, Event) + Send + Sync + 'static,
 ) -> Result<Joined, OpenError> {
     let lock = take_folder(&settings.member)?;
-    let listening = |source| OpenError::Io {
-        context: format!("listening for nodes on {}", settings.peer_listen),
-        source,
+    let listening = |source| {
+        OpenError::io(
+            format!("listening for nodes on {}", settings.peer_listen),
+            source,
+        )
     };
-    let listener = TcpListener::bind(settings.peer_listen).map_err(listening)?;
+    let listener = TcpListener::bind(settings.peer_listen).map_err(|source| OpenError {
+        code: ErrorCode::AddressUnavailable,
+        ..listening(source)
+    })?;
     let address = listener.local_addr().map_err(listening)?;
     let coordinator = patiently(|| {
         let address = address.to_string();
@@ -131,20 +137,17 @@ pub(crate) fn join(
     let coordinator = Arc::new(coordinator);
     let cluster = coordinator.cluster().clone();
     if key_check(&settings.key, cluster.id) != cluster.key_check {
-        return Err(OpenError::Refused(
+        return Err(OpenError::new(
+            ErrorCode::ClusterKeyWrong,
             "the cluster key is not that of the cluster: copy the file that \
-             `fader cluster init` wrote"
-                .to_owned(),
+             `fader cluster init` wrote",
         ));
     }
     let seal = Seal::of_cluster(&settings.key, cluster.id);
     let disk = node_disk(&settings.member.data)?;
     let me = patiently(|| coordinator.enter(disk))?;
-    let door = Arc::new(Door::new(runtime));
-    let starting = |source| OpenError::Io {
-        context: "starting to listen for nodes".to_owned(),
-        source,
-    };
+    let door = Arc::new(ForwardServer::new(runtime));
+    let starting = |source| OpenError::io("starting to listen for nodes", source);
     let peers = Peers::start(
         listener,
         me,
@@ -153,7 +156,7 @@ pub(crate) fn join(
         door.clone(),
     );
     let peers = peers.map_err(starting)?;
-    let home = Arc::new(Home {
+    let home = Arc::new(ProcessContext {
         name: settings.name,
         coordinator,
         peers,
@@ -165,19 +168,20 @@ pub(crate) fn join(
     let tell: Tell = Arc::new(tell);
     let (system, data) = begin_all(&home, &settings.member, &tell)?;
     let all = (system.clone(), &data);
-    let hosting = Hosting::start(home.clone(), all, (settings.member, tell)).map_err(starting)?;
+    let supervisor =
+        MemberSupervisor::start(home.clone(), all, (settings.member, tell)).map_err(starting)?;
     Ok(Joined {
         seal,
         home,
         system,
         data,
-        hosting,
+        supervisor,
     })
 }
 
 /// Begins to take part in all chains: the system chain, and those of data.
 fn begin_all(
-    home: &Arc<Home>,
+    home: &Arc<ProcessContext>,
     member: &Settings,
     tell: &Tell,
 ) -> Result<(Arc<Cluster>, DataChains), OpenError> {
@@ -201,17 +205,17 @@ fn begin_all(
 
 fn take_folder(member: &Settings) -> Result<FolderLock, OpenError> {
     let data = &member.data;
-    let creating = |source| OpenError::Io {
-        context: format!("creating {}", data.display()),
-        source,
-    };
+    let creating = |source| OpenError::io(format!("creating {}", data.display()), source);
     RealDisk.create_folder(data).map_err(creating)?;
     if data.join("log").exists() {
-        return Err(OpenError::InCompany(format!(
-            "{} is the folder of a node that is alone: a member of a cluster begins with an empty \
-             one",
-            data.display()
-        )));
+        return Err(OpenError::new(
+            ErrorCode::DataForeign,
+            format!(
+                "{} is the folder of a node that is alone: a member of a cluster begins with an \
+                 empty one",
+                data.display()
+            ),
+        ));
     }
     let lock = FolderLock::take(data)?;
     let chains = data.join(FOLDER);
@@ -245,8 +249,5 @@ fn node_disk(data: &Path) -> Result<DiskId, OpenError> {
         std::fs::rename(&new, &path)?;
         Ok(DiskId(disk))
     };
-    made().map_err(|source| OpenError::Io {
-        context: format!("writing {}", path.display()),
-        source,
-    })
+    made().map_err(|source| OpenError::io(format!("writing {}", path.display()), source))
 }

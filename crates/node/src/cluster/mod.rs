@@ -21,19 +21,19 @@ mod blocks;
 pub(crate) mod chains;
 mod controller;
 mod damage;
-pub(crate) mod door;
 mod failing;
 mod faults;
-mod homing;
-pub(crate) mod hosting;
+pub(crate) mod forward_server;
 pub(crate) mod joining;
-mod lone;
+mod local_members;
 mod names;
+mod preferred_roles;
 pub(crate) mod process;
 mod restore;
-mod seats;
+mod single_node;
 mod status;
-mod why;
+pub(crate) mod supervisor;
+mod wait_report;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -43,21 +43,23 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::controller::Facts;
+use fader_chain::controller::ObservedState;
 use fader_chain::{Configuration, DiskId, Identity, NodeId, Progress, Version, Wiring};
+use fader_services::ErrorCode;
+use fader_services::request::Limits;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
-use crate::member::company::Company;
+use crate::member::cluster_links::ClusterLinks;
 use crate::member::copying::Copying;
-use crate::member::lease::Session;
-use crate::member::links::Links;
+use crate::member::lease::SessionKeeper;
+use crate::member::local_network::LocalNetwork;
 use crate::member::{Folder, Member};
 use crate::peer::{Outbox, PeerClocks};
 use crate::random;
 use crate::secrets::seal::Seal;
-use crate::settings::Settings;
+use crate::settings::{BlockOptions, Settings};
 use crate::status::OpenError;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::lock::FolderLock;
@@ -69,7 +71,7 @@ pub use joining::{Plan, ProcessSettings, new_cluster};
 pub(crate) use names::Lent;
 use names::OwnNames;
 pub use status::MemberStatus;
-pub use why::Why;
+pub use wait_report::WaitReport;
 
 use process::Process;
 use status::role;
@@ -94,10 +96,24 @@ pub struct ClusterSettings {
     pub member: Settings,
 }
 
-/// What was asked of a cluster cannot be done; the text says why.
+/// What was asked of a cluster cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ClusterError(pub String);
+#[error("{context}")]
+pub struct ClusterError {
+    /// Which failure: [`NotFound`](ErrorCode::NotFound), [`CallInvalid`](ErrorCode::CallInvalid),
+    /// [`StateConflict`](ErrorCode::StateConflict), or a member's folder does not open.
+    pub code: ErrorCode,
+    /// What cannot be done, and why.
+    pub context: String,
+}
+
+impl ClusterError {
+    /// A member's state does not allow it.
+    fn conflict(context: impl Into<String>) -> Self {
+        let (code, context) = (ErrorCode::StateConflict, context.into());
+        ClusterError { code, context }
+    }
+}
 
 /// A member's place in the process.
 struct Slot {
@@ -123,7 +139,7 @@ struct Running {
 struct Parts {
     settings: ClusterSettings,
     coordinator: Arc<dyn Coordinator>,
-    links: Arc<Links>,
+    links: Arc<LocalNetwork>,
     outbox: Arc<dyn Outbox>,
     clocks: Arc<PeerClocks>,
     /// Those of the members that are here.
@@ -136,7 +152,7 @@ struct Parts {
 pub struct Cluster {
     settings: ClusterSettings,
     coordinator: Arc<dyn Coordinator>,
-    links: Arc<Links>,
+    links: Arc<LocalNetwork>,
     /// The way to all members.
     outbox: Arc<dyn Outbox>,
     clocks: Arc<PeerClocks>,
@@ -167,22 +183,22 @@ impl Cluster {
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<(Seal, Arc<Cluster>), OpenError> {
         let data = settings.member.data.clone();
-        let creating = |source| OpenError::Io {
-            context: format!("creating {}", data.display()),
-            source,
-        };
+        let creating = |source| OpenError::io(format!("creating {}", data.display()), source);
         RealDisk.create_folder(&data).map_err(creating)?;
         if data.join("log").exists() {
-            return Err(OpenError::InCompany(format!(
-                "{} is the folder of a node that is alone: start it with `fader serve`",
-                data.display()
-            )));
+            return Err(OpenError::new(
+                ErrorCode::DataForeign,
+                format!(
+                    "{} is the folder of a node that is alone: start it with `fader serve`",
+                    data.display()
+                ),
+            ));
         }
         let lock = FolderLock::take(&data)?;
         // Members seal secrets that others open: the key is the cluster's.
         let seal = Seal::load(&RealDisk, &data, !LocalCoordinator::is_there(&data))?;
         let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, settings.session)?;
-        let links = Links::new(settings.delay);
+        let links = LocalNetwork::new(settings.delay);
         let folders = (1..=settings.size).map(|number| data.join(format!("n{number}")));
         let session = settings.session;
         let parts = Parts {
@@ -199,8 +215,8 @@ impl Cluster {
         let mut damage = None;
         for slot in &cluster.slots {
             match cluster.start(slot) {
-                Err(OpenError::Damaged(reason) | OpenError::Broken(reason)) => {
-                    damage = Some(reason);
+                Err(error) if error.is_damage() || error.is_panic() => {
+                    damage = Some(error.context);
                 }
                 started => started?,
             }
@@ -211,7 +227,7 @@ impl Cluster {
             .iter()
             .any(|slot| slot.running.read().is_some());
         if let Some(reason) = damage.filter(|_| !goes_on) {
-            return Err(OpenError::Damaged(reason));
+            return Err(OpenError::damaged(reason));
         }
         let members = cluster.slots.iter().filter_map(|slot| {
             let running = slot.running.read();
@@ -261,10 +277,8 @@ impl Cluster {
 
     /// Begins to act as controller.
     fn control(self: &Arc<Self>) -> Result<(), OpenError> {
-        let controller = controller::start(self).map_err(|source| OpenError::Io {
-            context: "starting the controller".to_owned(),
-            source,
-        })?;
+        let controller = controller::start(self)
+            .map_err(|source| OpenError::io("starting the controller", source))?;
         *self.controller.lock() = Some(controller);
         Ok(())
     }
@@ -279,8 +293,8 @@ impl Cluster {
         }
         for slot in &self.slots {
             // After its member, which has a lease as long as it lives.
-            if let Some(life) = self.stop(slot, Member::close) {
-                self.coordinator.close(life);
+            if let Some(incarnation) = self.stop(slot, Member::close) {
+                self.coordinator.close(incarnation);
             }
         }
     }
@@ -304,8 +318,8 @@ impl Cluster {
     }
 
     /// What a controller knows, and the members that are not heard of.
-    pub(crate) fn facts(&self) -> (Facts, Vec<NodeId>) {
-        (controller::facts(self, false), self.coordinator.silent())
+    pub(crate) fn observed(&self) -> (ObservedState, Vec<NodeId>) {
+        (controller::observed(self, false), self.coordinator.silent())
     }
 
     /// Whether the coordinator could be asked the last time.
@@ -327,6 +341,16 @@ impl Cluster {
     pub(crate) fn missing(&self) -> Vec<String> {
         let process = self.process.as_ref();
         process.map_or_else(Vec::new, Process::missing)
+    }
+
+    /// The limits of what members here store.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.settings.member.limits
+    }
+
+    /// How blocks are kept here.
+    pub(crate) fn block_options(&self) -> &BlockOptions {
+        &self.settings.member.blocks
     }
 
     /// Whether it has, or had, a member here.
@@ -353,7 +377,7 @@ impl Cluster {
         }
     }
 
-    /// A member that runs here, whatever it can do.
+    /// A member that runs here, in any state.
     pub(crate) fn any(&self) -> Option<Arc<Member>> {
         self.members().next()
     }
@@ -392,10 +416,11 @@ impl Cluster {
             .and_then(|number| number.parse().ok());
         let at = number.and_then(|number: usize| number.checked_sub(1));
         at.and_then(|at| self.slots.get(at)).ok_or_else(|| {
-            ClusterError(format!(
-                "there is no member {name:?}: they are n1 to n{}",
-                self.slots.len()
-            ))
+            let size = self.slots.len();
+            ClusterError {
+                code: ErrorCode::NotFound,
+                context: format!("there is no member {name:?}: they are n1 to n{size}"),
+            }
         })
     }
 
@@ -410,14 +435,16 @@ impl Cluster {
             ..self.settings.member.clone()
         };
         let opened = self.guarded(slot, || Folder::open(settings));
-        if let Err(OpenError::Damaged(reason)) = &opened {
-            tracing::error!(reason, "a member is damaged");
+        if let Some(error) = opened.as_ref().err().filter(|error| error.is_damage()) {
+            tracing::error!(reason = error.context, "a member is damaged");
             slot.is_unreadable.store(true, Ordering::Relaxed);
         }
         let folder = opened?;
-        let failed = |source| OpenError::Io {
-            context: format!("starting the member in {}", slot.folder.display()),
-            source,
+        let failed = |source| {
+            OpenError::io(
+                format!("starting the member in {}", slot.folder.display()),
+                source,
+            )
         };
         let incarnation =
             random::incarnation().map_err(|error| failed(std::io::Error::other(error)))?;
@@ -426,7 +453,7 @@ impl Cluster {
             .coordinator
             .open(folder.disk(), incarnation, progress)
             .map_err(|error| match error {
-                CoordinatorError::Refused(reason) => OpenError::Refused(reason),
+                CoordinatorError::Refused { code, context } => OpenError::new(code, context),
                 other => failed(std::io::Error::other(other)),
             })?;
         let live = || self.live(folder, (me, progress), &failed);
@@ -445,12 +472,12 @@ impl Cluster {
         failed: &impl Fn(std::io::Error) -> OpenError,
     ) -> Result<Running, OpenError> {
         let (sender, notices) = mpsc::channel();
-        let company = Company {
+        let links = ClusterLinks {
             outbox: self.outbox.clone(),
             notices: sender,
             clocks: self.clocks.clone(),
         };
-        let (member, recovery) = folder.live(me, Some(company))?;
+        let (member, recovery) = folder.live(me, Some(links))?;
         if let Some(torn) = recovery.torn {
             match recovery.possibly_lost {
                 0 => tracing::warn!(torn, "the last write was cut short, and never acknowledged"),
@@ -464,7 +491,7 @@ impl Cluster {
         self.links
             .connect(me.node, member.jobs(), member.shared().clone());
         let is_ending = Arc::new(AtomicBool::new(false));
-        let session = Session {
+        let session = SessionKeeper {
             me,
             coordinator: self.coordinator.clone(),
             links: self.links.clone(),
@@ -496,7 +523,7 @@ impl Cluster {
         })
     }
 
-    /// Ends a member that runs; whose life that was.
+    /// Ends a member that runs; whose incarnation that was.
     fn stop(&self, slot: &Slot, end: fn(&Member)) -> Option<Identity> {
         let running = slot.running.write().take()?;
         self.links.disconnect(running.node);

@@ -2,7 +2,7 @@
 //!
 //! A write that is asked twice needs a name (XO-2). Numbers of one client must come in order, or
 //! nearly so (XO-4), and members keep what each client's last requests came to. So a client is lent
-//! to one request at a time, with the next of its numbers: there are as many clients as there are
+//! to one request at a time, with the next of its numbers. There are as many clients as there are
 //! such requests at once.
 
 use std::io;

@@ -2,32 +2,33 @@
 //! their way to others the network. All else is as with members of one process, of which each
 //! chain has at most one here.
 //!
-//! Each member has threads, a log and an engine of its own: a thread waits for the disk most of its
-//! time, so chains that share one would wait for each other's syncs, and one that is filled or
-//! swept would hold up all. What they share is the session, with its ping, and the connections.
+//! Each member has threads, a log and an engine of its own. A thread waits for the disk most of its
+//! time, so chains that share one would wait for each other's syncs. One with a transfer or a purge
+//! would hold up all. What they share is the session, with its ping, and the connections.
 //!
 //! Invariants:
-//! - P1 a process serves nothing before the coordinator gave its disks sessions, under its name.
-//! - P2 its session ends, in order, after its members.
-//! - P3 none of its members lives before all its folders were found to be what they should be: one
-//!   that is an old copy, and nothing is served. One that is damaged waits, and the others live.
+//! - PROC-1 a process serves nothing before the coordinator gave its disks sessions, under its
+//!   name.
+//! - PROC-2 its session ends, in order, after its members.
+//! - PROC-3 none of its members lives before all its folders were found to be what they should be.
+//!   If one is an old copy, nothing is served. One that is damaged waits, and the others live.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fader_chain::controller::Shift;
-use fader_chain::placement::home::{homeward, relief};
+use fader_chain::controller::RoleChange;
 use fader_chain::placement::layout::Layout;
+use fader_chain::placement::preferred_roles::{preferred_role_change, relief};
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
 use parking_lot::{Mutex, RwLock};
 
-use super::door::{Door, Host};
+use super::forward_server::{ForwardServer, Host};
 use super::{Cluster, ClusterSettings, Event, Parts};
-use crate::coordinator::{Coordinator, Fault, ZooKeeperCoordinator};
+use crate::coordinator::{Coordinator, Fault, LiveNode, ZooKeeperCoordinator};
 use crate::peer::{Peer, Peers};
-use crate::settings::{Collections, Placing, Settings};
+use crate::settings::{Collections, DomainSource, Settings};
 use crate::status::OpenError;
 use crate::storage::lock::FolderLock;
 
@@ -41,11 +42,11 @@ pub(crate) type DataChains = Arc<RwLock<Vec<Arc<Cluster>>>>;
 pub(super) type Tell = Arc<dyn Fn(ChainId, Event) + Send + Sync>;
 
 /// What the members of one process share.
-pub(crate) struct Home {
+pub(crate) struct ProcessContext {
     pub(super) name: String,
     pub(super) coordinator: Arc<ZooKeeperCoordinator>,
     pub(super) peers: Arc<Peers>,
-    pub(super) door: Arc<Door>,
+    pub(super) door: Arc<ForwardServer>,
     /// How many chains of data can be given collections.
     pub(super) placeable: Arc<AtomicU32>,
     /// Names of nodes and of their members, as they were heard of: they outlive sessions.
@@ -54,7 +55,7 @@ pub(crate) struct Home {
     pub(super) _lock: FolderLock,
 }
 
-impl Home {
+impl ProcessContext {
     /// The connections to other nodes.
     pub(crate) fn peers(&self) -> &Peers {
         &self.peers
@@ -67,6 +68,21 @@ impl Home {
     /// The nodes, and where the members of chains are to be.
     pub(super) fn layout(&self) -> Arc<Layout> {
         self.coordinator.layout()
+    }
+
+    /// This process has a session also without a member, or only with one: it can be given
+    /// members.
+    pub(super) fn stay(&self, stays: bool) {
+        if let Err(error) = self.coordinator.stay(stays) {
+            tracing::debug!(%error, "the session changes with its next ping, or ends by time");
+        }
+    }
+
+    /// Pings for the process where no member does.
+    pub(super) fn ping_alone(&self) {
+        if let Err(error) = self.coordinator.ping_alone() {
+            tracing::debug!(%error, "no ping of a process without a member");
+        }
     }
 
     /// Waits until something may have changed.
@@ -89,10 +105,10 @@ impl Home {
             Err(error) => tracing::debug!(%error, "the version was perhaps not raised"),
         }
         self.peers.speak(self.coordinator.version());
-        let present = self.coordinator.present();
+        let live = self.coordinator.live();
         let mut names = self.names.lock();
         let mut homes = BTreeMap::new();
-        for it in &present {
+        for it in &live {
             names.insert(it.identity.node, it.name.clone());
             for (_, member) in &it.members {
                 names.insert(member.node, it.name.clone());
@@ -102,7 +118,7 @@ impl Home {
         drop(names);
         self.peers.house(homes);
         // Of two runs of one node the later one, which has the folder's lock.
-        let peers = present.iter().filter_map(|it| {
+        let peers = live.iter().filter_map(|it| {
             let address = it.address.parse().ok()?;
             let disk = it.identity.disk;
             Some((it.identity.node, Peer { address, disk }))
@@ -110,6 +126,7 @@ impl Home {
         if let Err(error) = self.peers.know(peers.collect()) {
             tracing::warn!(%error, "a node is not called yet");
         }
+        self.peers.need(neighbours(&live, &self.name));
     }
 
     /// From now on requests of other processes are carried out by `host`.
@@ -124,9 +141,18 @@ impl Home {
     }
 }
 
+/// The nodes that have a member of a chain of which the node of this name has one.
+fn neighbours<'a>(live: &'a [LiveNode], name: &str) -> impl Iterator<Item = NodeId> + use<'a> {
+    let own = live.iter().filter(|it| it.name == name);
+    let own = own.flat_map(|it| &it.members).map(|(chain, _)| *chain);
+    let own: BTreeSet<ChainId> = own.collect();
+    let shares = move |it: &&LiveNode| it.members.iter().any(|(chain, _)| own.contains(chain));
+    live.iter().filter(shares).map(|it| it.identity.node)
+}
+
 /// What only a chain of a cluster of processes has.
 pub(crate) struct Process {
-    pub(super) home: Arc<Home>,
+    pub(super) home: Arc<ProcessContext>,
     pub(crate) chain: ChainId,
 }
 
@@ -159,7 +185,7 @@ impl Process {
     }
 
     /// Whether this one is.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.home
             .layout()
             .nodes(self.chain)
@@ -168,15 +194,15 @@ impl Process {
 
     /// The members that live where none is to be.
     pub(super) fn unwanted(&self) -> Vec<NodeId> {
-        let (layout, present) = (self.home.layout(), self.home.coordinator.present());
+        let (layout, live) = (self.home.layout(), self.home.coordinator.live());
         let places = layout.nodes(self.chain);
-        let elsewhere = present.iter().filter(|it| !places.contains(&it.name));
-        let lives = elsewhere.filter_map(|it| it.member(self.chain));
-        lives.map(|life| life.node).collect()
+        let elsewhere = live.iter().filter(|it| !places.contains(&it.name));
+        let incarnations = elsewhere.filter_map(|it| it.member(self.chain));
+        incarnations.map(|incarnation| incarnation.node).collect()
     }
 
     /// The change that brings the head or the tail of a chain of data to its zone.
-    pub(super) fn homeward(&self, newest: &Configuration) -> Option<Shift> {
+    pub(super) fn preferred_role_change(&self, newest: &Configuration) -> Option<RoleChange> {
         if self.chain == ChainId::SYSTEM {
             return None;
         }
@@ -185,11 +211,11 @@ impl Process {
             let site = layout.site(names.get(&node)?)?;
             Some(site.zone.as_str()).filter(|_| !site.is_resting)
         };
-        homeward(newest, zone_of, &self.home.coordinator.cluster().wish)
+        preferred_role_change(newest, zone_of, &self.home.coordinator.cluster().policy)
     }
 
     /// The change that takes the head's role from a node that rests.
-    pub(super) fn relief(&self, newest: &Configuration) -> Option<Shift> {
+    pub(super) fn relief(&self, newest: &Configuration) -> Option<RoleChange> {
         let (layout, names) = (self.home.layout(), self.home.names.lock());
         let site = |node| layout.site(names.get(&node)?);
         relief(newest, |node| {
@@ -199,10 +225,10 @@ impl Process {
 
     /// The first members: when all that the chain is placed with are there, in that order.
     pub(super) fn first_members(&self) -> Option<Vec<Identity>> {
-        let present = self.home.coordinator.present();
+        let live = self.home.coordinator.live();
         let of = |name: &String| -> Option<Identity> {
-            let mut lives = present.iter().filter(|it| it.name == *name);
-            match (lives.next(), lives.next()) {
+            let mut incarnations = live.iter().filter(|it| it.name == *name);
+            match (incarnations.next(), incarnations.next()) {
                 (Some(only), None) => only.member(self.chain),
                 _ => None,
             }
@@ -217,10 +243,10 @@ impl Process {
 
     /// The nodes that are to have a member of the chain, and are not there with one.
     pub(super) fn missing(&self) -> Vec<String> {
-        let present = self.home.coordinator.present();
+        let live = self.home.coordinator.live();
         let is_there = |name: &String| {
-            let mut lives = present.iter().filter(|it| it.name == *name);
-            lives.any(|it| it.member(self.chain).is_some())
+            let mut incarnations = live.iter().filter(|it| it.name == *name);
+            incarnations.any(|it| it.member(self.chain).is_some())
         };
         let places = self.places().into_iter();
         places.filter(|name| !is_there(name)).collect()
@@ -260,7 +286,7 @@ impl Cluster {
 
 /// What this process has of a chain; its member does not run yet.
 pub(super) fn host(
-    home: &Arc<Home>,
+    home: &Arc<ProcessContext>,
     chain: ChainId,
     member: &Settings,
     tell: impl Fn(Event) + Send + Sync + 'static,
@@ -273,7 +299,7 @@ pub(super) fn host(
     let count = home.layout().chains_at(&home.name).count().max(1);
     let settings = Settings {
         cache_bytes: member.cache_bytes / count as u64,
-        placing: Placing {
+        placing: DomainSource {
             chain,
             collections: match (chain, home.coordinator.cluster().chains) {
                 (ChainId::SYSTEM, 0) => Collections::Here,

@@ -60,8 +60,8 @@ impl Cluster {
 
 /// What a node is in a configuration.
 pub(super) fn role(configuration: &Configuration, node: NodeId) -> Option<&'static str> {
-    let seat = configuration.seat(node)?;
-    Some(match seat.role {
+    let member = configuration.member(node)?;
+    Some(match member.role {
         _ if configuration.head() == node => "head",
         Role::Serving => "serving",
         Role::Syncing => "joining",

@@ -11,7 +11,7 @@
 //! session outlives them.
 //!
 //! Invariants:
-//! - C1 to C5 of the seam.
+//! - LOCAL-1 to COORD-5 of the seam.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,7 @@ use fader_chain::{
 };
 use parking_lot::{Condvar, Mutex};
 
-use super::{Coordinator, CoordinatorError, Pinged};
+use super::{Coordinator, CoordinatorError, PingTime};
 use crate::clock::monotonic_ms;
 use crate::status::OpenError;
 use crate::storage::disk::{self, Disk, SyncSite};
@@ -38,7 +38,8 @@ const FILE_NEW: &str = "coordinator.new";
 const MAGIC: &[u8; 8] = b"FADERCRD";
 const FORMAT: u32 = 2;
 const CRC_SIZE: usize = 4;
-/// How far disks have come is written this often in the time of a session, and when a life ends.
+/// How far disks have come is written this often in the time of a session, and when an incarnation
+/// ends.
 const WRITES: u32 = 10;
 /// A member is silent that was not heard of in this part of a session.
 const SILENT: u32 = 4;
@@ -46,7 +47,7 @@ const SILENT: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DiskEntry {
     node: NodeId,
-    /// What its lives reported.
+    /// What its incarnations reported.
     progress: Progress,
 }
 
@@ -90,7 +91,7 @@ impl LocalCoordinator {
         let path = folder.join(FILE);
         let kept = match disk::read_file(&*disk, &path) {
             Ok(bytes) => decode(&bytes).map_err(|error| {
-                OpenError::Damaged(format!(
+                OpenError::damaged(format!(
                     "{} is damaged: {error}. Restore the data folder from a copy",
                     path.display()
                 ))
@@ -101,7 +102,7 @@ impl LocalCoordinator {
             },
             Err(source) => {
                 let context = format!("reading {}", path.display());
-                return Err(OpenError::Io { context, source });
+                return Err(OpenError::io(context, source));
             }
         };
         Ok(LocalCoordinator {
@@ -236,8 +237,8 @@ impl Coordinator for LocalCoordinator {
         Ok(member)
     }
 
-    fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError> {
-        let pinged_at = Pinged(monotonic_ms());
+    fn ping(&self, member: Identity) -> Result<PingTime, CoordinatorError> {
+        let pinged_at = PingTime(monotonic_ms());
         let mut state = self.state.lock();
         state.end_sessions(self.session);
         self.keep_if_due(&mut state);
@@ -315,7 +316,7 @@ impl Coordinator for LocalCoordinator {
         let state = self.state.lock();
         let sessions = state.sessions.iter();
         let silent = sessions.filter(|(_, pinged)| self.session / SILENT <= pinged.elapsed());
-        silent.map(|(life, _)| life.node).collect()
+        silent.map(|(incarnation, _)| incarnation.node).collect()
     }
 
     fn is_reachable(&self) -> bool {

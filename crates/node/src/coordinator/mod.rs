@@ -1,14 +1,14 @@
 //! The seam to the coordinator: who lives, who is a member in which epoch, who a disk is
-//! (docs/protocol/reconfiguration.md, section 11).
+//! (docs/internals/protocol/reconfiguration.md, section 11).
 //!
 //! It is never asked in the path of an operation: members ping it, hear of configurations, and
-//! report. Whoever acts as controller reads the facts and publishes what `fader_chain::controller`
-//! says; several at once are harmless, for publishing compares the epoch.
+//! report. A controller reads the facts and publishes what `fader_chain::controller` says; several
+//! at once are harmless, for publishing compares the epoch.
 //!
 //! Every implementation runs the suite in `tests/coordinator.rs`.
 
-mod alone;
 mod local;
+mod single_node;
 mod zookeeper;
 
 use std::sync::Arc;
@@ -18,26 +18,28 @@ use fader_chain::controller::Reports;
 use fader_chain::{
     Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
 };
+use fader_services::{ErrorCode, Reason};
 
-pub(crate) use alone::Alone;
 pub use local::LocalCoordinator;
+pub(crate) use single_node::Alone;
 pub use zookeeper::{
-    AwayDisk, ChainCoordinator, ClusterRecord, FaultOf, Onlooker, Present, Standing, Tls, TlsError,
-    ZooKeeperCoordinator, ZooKeeperSettings,
+    AbsentDisk, ChainCoordinator, ClusterRecord, ClusterStatus, FaultOf, LiveNode, StatusReader,
+    Tls, TlsError, ZooKeeperCoordinator, ZooKeeperSettings,
 };
 
 /// S: how long after its last ping a session is over (FN-2), where nothing else is said.
 pub const SESSION: Duration = Duration::from_secs(2);
 
 /// How long a lease holds from the moment at which an acknowledged ping was sent, by the member's
-/// own clock: L (1 - rho), with L = S / 2 and clocks that are off by at most a thousandth (FN-3).
+/// own clock. It is L (1 - rho), with L = S / 2 and clocks that are off by at most a thousandth
+/// (FN-3).
 pub(crate) fn lease(session: Duration) -> Duration {
     session / 2 * 999 / 1000
 }
 
 /// When a ping was sent that was acknowledged: milliseconds of the clock by which leases end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pinged(pub u64);
+pub struct PingTime(pub u64);
 
 /// What is wrong with a member that takes no part in its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +53,46 @@ pub enum Fault {
 /// Why the coordinator did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoordinatorError {
-    /// The session is over: its member begins another life, or ends.
+    /// The session is over: its member begins another incarnation, or ends.
     #[error("the session is over")]
     SessionOver,
-    /// The disk may have no session: the folder is an old copy, or another's (C5).
-    #[error("{0}")]
-    Refused(String),
+    /// It may not be done, now or ever. [`DataForeign`](ErrorCode::DataForeign) and
+    /// [`DataOutdated`](ErrorCode::DataOutdated): the disk may have no session (COORD-5).
+    #[error("{context}")]
+    Refused {
+        /// Which failure.
+        code: ErrorCode,
+        /// What is refused, and why.
+        context: String,
+    },
     /// It cannot be asked now.
     #[error("the coordinator cannot be asked: {0}")]
     Unavailable(String),
 }
 
 impl CoordinatorError {
+    /// It may not be done.
+    pub(crate) fn refused(code: ErrorCode, context: impl Into<String>) -> Self {
+        CoordinatorError::Refused {
+            code,
+            context: context.into(),
+        }
+    }
+
+    /// What is kept of the cluster is not what Fader wrote.
+    pub(crate) fn damaged(context: impl Into<String>) -> Self {
+        CoordinatorError::refused(ErrorCode::CoordinatorDamaged, context)
+    }
+
+    /// Which failure.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            CoordinatorError::SessionOver => ErrorCode::Refused(Reason::IncarnationOver),
+            CoordinatorError::Refused { code, .. } => *code,
+            CoordinatorError::Unavailable(_) => ErrorCode::CoordinatorUnavailable,
+        }
+    }
+
     /// The disk has less than it had.
     fn old_disk(node: NodeId, shown: Progress, known: Progress) -> Self {
         let what = match shown.epoch == known.epoch {
@@ -75,18 +105,25 @@ impl CoordinatorError {
                 shown.last, shown.epoch, known.last
             ),
         };
-        CoordinatorError::Refused(format!(
-            "the folder of {node} {what}: it is an old copy. Remove the folder, and the node joins \
-             with an empty one; or, if nothing newer of the chain is left anywhere, let it begin \
-             with `fader cluster restore --accept-loss`"
-        ))
+        CoordinatorError::refused(
+            ErrorCode::DataOutdated,
+            format!(
+                "the folder of {node} {what}: it is an old copy. Remove the folder, and the node \
+                 joins with an empty one; or, if nothing newer of the chain is left anywhere, \
+                 let it begin with `fader cluster restore --accept-loss`"
+            ),
+        )
     }
 
     fn history_lost(epoch: u64, newest: u64) -> Self {
-        CoordinatorError::Refused(format!(
-            "the folder has adopted epoch {epoch}, but the coordinator knows none beyond {newest}: \
-             its history was lost, or it is another cluster's. Restore it to its newest state"
-        ))
+        CoordinatorError::refused(
+            ErrorCode::DataOutdated,
+            format!(
+                "the folder has adopted epoch {epoch}, but the coordinator knows none beyond \
+                 {newest}: its history was lost, or it is another cluster's. Restore it to its \
+                 newest state"
+            ),
+        )
     }
 }
 
@@ -98,9 +135,9 @@ pub trait Coordinator: Send + Sync {
     /// The cluster's version: what may be written to disks, to the coordinator and to others.
     fn version(&self) -> Version;
 
-    /// Begins a session of a life on a disk that shows this. The node number is the disk's for
-    /// ever; a new disk gets a new one (C2). One that shows less than its lives reported is an old
-    /// copy, and gets no session (C5). What it shows is noted.
+    /// Begins a session of an incarnation on a disk that shows this. The node number is the disk's
+    /// for ever; a new disk gets a new one (COORD-2). One that shows less than its incarnations
+    /// reported is an old copy, and gets no session (COORD-5). What it shows is noted.
     ///
     /// # Errors
     /// [`CoordinatorError`].
@@ -111,15 +148,15 @@ pub trait Coordinator: Send + Sync {
         shown: Progress,
     ) -> Result<Identity, CoordinatorError>;
 
-    /// Says that a life goes on, and when that was said, by the clock of leases: its session ends
-    /// no earlier than S after (C3). Where one ping says it of several lives, it may have been said
-    /// before this was called.
+    /// Says that an incarnation goes on, and when that was said, by the clock of leases: its
+    /// session ends no earlier than S after (COORD-3). Where one ping says it of several lives, it
+    /// may have been said before this was called.
     ///
     /// # Errors
     /// [`CoordinatorError::SessionOver`].
-    fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError>;
+    fn ping(&self, member: Identity) -> Result<PingTime, CoordinatorError>;
 
-    /// Ends a session of a life that answers nobody any more.
+    /// Ends a session of an incarnation that answers no request any more.
     fn close(&self, member: Identity);
 
     /// The newest configuration; none before the first.
@@ -129,7 +166,7 @@ pub trait Coordinator: Send + Sync {
     fn configuration(&self) -> Result<Option<Arc<Configuration>>, CoordinatorError>;
 
     /// Publishes `next` if the newest configuration is that of epoch `expected`, 0 for none. Says
-    /// whether it was (C1).
+    /// whether it was (COORD-1).
     ///
     /// # Errors
     /// [`CoordinatorError::Unavailable`]: it may have been published.
@@ -139,11 +176,11 @@ pub trait Coordinator: Send + Sync {
     fn report(&self, member: Identity, report: Report);
 
     /// The lives whose sessions are not over. Asked after a configuration, it leaves out none of
-    /// its members: whoever asks before it may take one that has just joined for dead.
+    /// its members. A process that asks before it may take one that has just joined for dead.
     fn sessions(&self) -> Vec<Identity>;
 
-    /// How far a disk came, as its lives showed when they began and reported since, as far as that
-    /// is durable; nothing for one that is unknown (C5).
+    /// How far a disk came, as its incarnations showed when they began and reported since. It
+    /// counts as far as that is durable; nothing for one that is unknown (COORD-5).
     ///
     /// # Errors
     /// [`CoordinatorError::Unavailable`].
@@ -167,6 +204,6 @@ pub trait Coordinator: Send + Sync {
     /// Whether it could be asked the last time.
     fn is_reachable(&self) -> bool;
 
-    /// Waits until something may have changed, or until the time is over (C4).
+    /// Waits until something may have changed, or until the time is over (COORD-4).
     fn wait(&self, time: Duration);
 }

@@ -2,15 +2,15 @@
 //! entries say of blocks.
 //!
 //! ```text
-//! applied ─┬─ row of a block removed ──▶ its bytes are free, once the floor has the removal
-//!          └─ row of garbage put ──────▶ the wait of the garbage begins, from the floor on
+//! applied ─┬─ row of a block removed ──▶ its bytes are free, once the safe point has the removal
+//!          └─ row of garbage put ──────▶ the wait of the garbage begins, from the safe point on
 //! ```
 //!
 //! Invariants:
-//! - MB-1 bytes of a row that is in the log are not dropped: what has no row is dropped by the
-//!   chain's thread alone, between two turns.
-//! - MB-2 bytes are free when their row's removal is at or below the floor, and no fixed snapshot
-//!   is older.
+//! - MB-1 bytes of a row that is in the log are not dropped. The chain's thread alone drops what
+//!   has no row, between two iterations.
+//! - MB-2 bytes are free when their row's removal is at or below the safe point, and no fixed
+//!   snapshot is older.
 //!
 //! Deliberately absent: who asks for what is to go (`request/collect`), and members' messages
 //! (`holding`, `sharing`).
@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use fader_chain::EntryId;
 use fader_services::blocks::{self, GarbageAt};
 use parking_lot::{Mutex, RwLock};
@@ -31,7 +30,7 @@ use crate::clock;
 use crate::settings::BlockOptions;
 use crate::status::{BlockFigures, OpenError};
 use crate::storage::blocks::{
-    Block, BlockId, BlockRecovery, BlockSettings, Blocks, PutError, Standpoint,
+    BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, PutError, Standpoint,
 };
 use crate::storage::disk::Disk;
 use crate::storage::engine::Pair;
@@ -72,16 +71,28 @@ pub(crate) struct MemberBlocks {
     store: Mutex<Option<Arc<Blocks>>>,
     /// The memory of all uploads, for those who come first.
     memory: Arc<Semaphore>,
-    /// Removals that the floor has not passed.
+    /// Removals that the safe point has not passed.
     removed: Mutex<VecDeque<(EntryId, Vec<BlockId>)>>,
     garbage: Mutex<Seen>,
-    /// Whether the member has ended: another life may open the folder.
+    /// Whether the member has ended: another incarnation may open the folder.
     is_closed: RwLock<bool>,
-    pub(crate) tally: BlockTally,
+    pub(crate) counters: BlockTally,
 }
 
 /// Memory that an upload has.
 pub(crate) type Lent = OwnedSemaphorePermit;
+
+/// Memory for uploads of so many bytes in all.
+pub(crate) fn upload_memory(bytes: u64) -> Arc<Semaphore> {
+    let units = usize::try_from(bytes / LENT_UNIT).unwrap_or(usize::MAX);
+    Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS)))
+}
+
+/// A part of it, for so many bytes of an upload: those who ask first have it first.
+pub(crate) async fn lend(memory: &Arc<Semaphore>, bytes: u64) -> Option<Lent> {
+    let units = u32::try_from(bytes.div_ceil(LENT_UNIT)).ok()?;
+    memory.clone().acquire_many_owned(units).await.ok()
+}
 
 impl MemberBlocks {
     /// Those in a data folder: what a start finds, if there are any.
@@ -93,9 +104,8 @@ impl MemberBlocks {
         options: BlockOptions,
         disk: Arc<dyn Disk>,
     ) -> Result<(MemberBlocks, BlockRecovery), OpenError> {
-        let units = usize::try_from(options.memory_bytes / LENT_UNIT).unwrap_or(usize::MAX);
         let blocks = MemberBlocks {
-            memory: Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))),
+            memory: upload_memory(options.memory_bytes),
             store: Mutex::default(),
             removed: Mutex::default(),
             garbage: Mutex::new(Seen {
@@ -103,7 +113,7 @@ impl MemberBlocks {
                 is_more: true,
             }),
             is_closed: RwLock::new(false),
-            tally: BlockTally::default(),
+            counters: BlockTally::default(),
             opened: clock_now(),
             data,
             disk,
@@ -161,21 +171,18 @@ impl MemberBlocks {
         Ok(made)
     }
 
-    /// Makes a block of these bytes durable, which come in parts, if they are its own.
+    /// Makes a block durable.
     ///
     /// # Errors
     /// [`PutError`].
-    pub(crate) fn hold(&self, block: Block, parts: &[Bytes]) -> Result<(), PutError> {
+    pub(crate) fn hold(&self, bytes: BlockBytes) -> Result<(), PutError> {
         let is_closed = self.is_closed.read();
         if *is_closed {
             return Err(PutError::Failed("the member has ended".to_owned()));
         }
         let store = self.make_store();
         let store = store.map_err(|error| PutError::Failed(error.to_string()))?;
-        let upload = store.gathered(block.id, parts)?;
-        if upload.block() != block {
-            return Err(PutError::Differs(block.id));
-        }
+        let upload = store.gathered(bytes)?;
         let answers = store.hold(vec![upload], self.now());
         answers.into_iter().collect()
     }
@@ -185,10 +192,9 @@ impl MemberBlocks {
         *self.is_closed.write() = true;
     }
 
-    /// Memory for so many bytes of an upload: those who ask first have it first.
-    pub(crate) async fn lend(&self, bytes: u64) -> Option<Lent> {
-        let units = u32::try_from(bytes.div_ceil(LENT_UNIT)).ok()?;
-        self.memory.clone().acquire_many_owned(units).await.ok()
+    /// The memory for uploads.
+    pub(crate) fn upload_memory(&self) -> Arc<Semaphore> {
+        self.memory.clone()
     }
 
     /// Whether the bytes of all these blocks are held here.
@@ -244,17 +250,18 @@ impl MemberBlocks {
             ids.retain(|id| !has_row(id));
             if let Some(store) = &store {
                 let count = store.remove(&ids);
-                self.tally.removed.fetch_add(count, Ordering::Relaxed);
+                self.counters.removed.fetch_add(count, Ordering::Relaxed);
             }
         }
     }
 
-    /// Garbage whose rows the floor has passed, and whether there is more that was not remembered.
-    pub(crate) fn take_garbage(&self, floor: EntryId) -> (Vec<GarbageAt>, bool) {
+    /// Garbage whose rows the safe point has passed, and whether there is more that was not
+    /// remembered.
+    pub(crate) fn take_garbage(&self, safe_point: EntryId) -> (Vec<GarbageAt>, bool) {
         let mut seen = self.garbage.lock();
         let mut taken = Vec::new();
         while let Some((at, garbage)) = seen.rows.front()
-            && *at <= floor
+            && *at <= safe_point
         {
             taken.push(*garbage);
             seen.rows.pop_front();
@@ -277,11 +284,11 @@ impl MemberBlocks {
             bad: counters.bad_blocks,
             memory_bytes: counters.memory_bytes + lent * LENT_UNIT,
             syncs: counters.syncs,
-            reclaimed_bytes: read(&self.tally.reclaimed_bytes),
-            scrubbed_bytes: read(&self.tally.scrubbed_bytes),
-            missing: read(&self.tally.missing),
-            removed: read(&self.tally.removed),
-            garbage_waiting: read(&self.tally.garbage_waiting),
+            reclaimed_bytes: read(&self.counters.reclaimed_bytes),
+            scrubbed_bytes: read(&self.counters.scrubbed_bytes),
+            missing: read(&self.counters.missing),
+            removed: read(&self.counters.removed),
+            garbage_waiting: read(&self.counters.garbage_waiting),
         }
     }
 }

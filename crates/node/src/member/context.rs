@@ -6,7 +6,7 @@ use fader_services::catalog::{self, AccountId, DomainEntry, Name};
 use fader_services::level::Level;
 use fader_services::request::{Limits, Refusal as Refused};
 use fader_services::service::{Class, Context, Place, Trouble};
-use fader_services::{Call, CollectionId, Kind, Mode, Pace, ViewError};
+use fader_services::{Call, CollectionId, Kind, Mode, PageBudget, ViewError};
 
 use super::quorum::{Members, check_level};
 use crate::clock;
@@ -20,12 +20,12 @@ pub(crate) struct Around<'a> {
     /// Its members.
     pub(crate) members: Members,
     pub(crate) limits: &'a Limits,
-    pub(crate) pace: &'a dyn Pace,
+    pub(crate) pace: &'a dyn PageBudget,
 }
 
 impl<'a> Around<'a> {
     /// A member with these settings.
-    pub(crate) fn new(settings: &'a Settings, members: Members, pace: &'a dyn Pace) -> Self {
+    pub(crate) fn new(settings: &'a Settings, members: Members, pace: &'a dyn PageBudget) -> Self {
         Around {
             chain: settings.placing.chain,
             members,
@@ -70,7 +70,7 @@ pub(crate) fn collection_of(
 
 /// Whether a collection is that of a request, by its id where that is known already.
 pub(crate) fn is_meant(call: &Call, collection: CollectionId) -> bool {
-    call.demand
+    call.consistency
         .collection
         .is_none_or(|meant| meant == collection)
 }

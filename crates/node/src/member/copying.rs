@@ -1,10 +1,10 @@
-//! Blocks that a member lacks, copied before it asks for a seat again.
+//! Blocks that a member lacks, copied before it asks for a membership again.
 //!
-//! The chain waits for a member that has a seat, and that takes no entry without the bytes of its
-//! rows. So a member that was left out first copies what the head has, pass by pass, until a pass
-//! finds little that is missing: then entries and a fill bring few bytes.
+//! The chain waits for a member that has a membership, and that takes no entry without the bytes of
+//! its rows. So a member that was left out first copies what the head has, pass by pass, until a
+//! pass finds little that is missing. Then entries and a state transfer bring few bytes.
 //!
-//! Deliberately absent: whether the bytes are all there. A seat is not given for that.
+//! Deliberately absent: whether the bytes are all there. A membership is not given for that.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use fader_chain::{Configuration, NodeId};
 
 use super::blocks::MemberBlocks;
 use crate::peer::{BlockAsked, BlockTold, Outbox};
-use crate::storage::blocks::{Block, BlockId};
+use crate::storage::blocks::{BlockBytes, BlockId};
 
 /// Bytes that a chain may wait for.
 const LITTLE: u64 = 64 << 20;
@@ -33,7 +33,7 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    /// Copies some of what is missing. Says whether the member may ask for a seat.
+    /// Copies some of what is missing. Says whether the member may ask for a membership.
     pub(crate) fn step(
         &mut self,
         me: NodeId,
@@ -66,14 +66,13 @@ impl Copying {
         }
         match outbox.ask_blocks(me, head, &BlockAsked::Fetch(id, None)) {
             Some(BlockTold::Bytes(bytes)) => {
-                let parts = std::slice::from_ref(&bytes);
-                if let Err(error) = blocks.hold(Block::of(id, &bytes), parts) {
+                if let Err(error) = blocks.hold(BlockBytes::of(id, vec![bytes])) {
                     tracing::warn!(%error, block = %id, "a block was not copied");
                 }
                 self.copied += u64::from(size);
             }
             Some(_) => {}
-            // The head went: another one is asked when there is a seat.
+            // The head went: another one is asked when there is a membership.
             None => self.is_done = true,
         }
     }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::blocks::MemberBlocks;
 use crate::clock;
 use crate::peer::{BlockAsked, BlockTold, Outbox};
-use crate::storage::blocks::{Block, BlockId, Gate};
+use crate::storage::blocks::{BlockBytes, BlockId, Gate};
 
 /// Blocks that do not come until it is looked again: another member may have them by then.
 const FAILED_MAX: usize = 4;
@@ -78,8 +78,8 @@ impl Holding {
         self.appends.is_empty() && self.fills.is_empty()
     }
 
-    /// A new epoch, or life. A fetch goes on: a member that was left out, since it lacked much,
-    /// lacks less when it comes back.
+    /// A new epoch, or incarnation. A fetch goes on: a member that was left out, since it lacked
+    /// much, lacks less when it comes back.
     pub(super) fn forget(&mut self) {
         self.appends.forget();
         self.fills.forget();
@@ -184,10 +184,7 @@ impl Fetching {
 
     /// The bytes that are durable then; none when they are not.
     fn hold(&self, id: BlockId, bytes: &Bytes) -> usize {
-        match self
-            .blocks
-            .hold(Block::of(id, bytes), std::slice::from_ref(bytes))
-        {
+        match self.blocks.hold(BlockBytes::of(id, vec![bytes.clone()])) {
             Ok(()) => bytes.len(),
             Err(error) => {
                 tracing::warn!(%error, block = %id, "a block that was fetched was not stored");

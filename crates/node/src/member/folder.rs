@@ -1,4 +1,4 @@
-//! A member's folder: opened, recovered, and the life that begins on it.
+//! A member's folder: opened, recovered, and the incarnation that begins on it.
 
 use std::io;
 use std::path::Path;
@@ -7,11 +7,12 @@ use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use fader_chain::{DiskId, EntryId, Identity, Progress};
+use fader_services::ErrorCode;
 use parking_lot::Mutex;
 
 use super::Member;
 use super::blocks::MemberBlocks;
-use super::company::Company;
+use super::cluster_links::ClusterLinks;
 use super::state::Shared;
 use super::thread::ChainThread;
 use crate::settings::Settings;
@@ -55,9 +56,9 @@ impl Folder {
         Self::open_on(engine, settings, lock, start)
     }
 
-    /// As [`Folder::open`], for a member that has no company to be filled by: an engine that is
-    /// damaged is made anew from the log, where that has everything. Where it has not, and the
-    /// damage is in blocks of tables alone, the member goes on with all that can be read.
+    /// As [`Folder::open`], for a single member, which no other can fill. An engine that is damaged
+    /// is made anew from the log, where that has everything. Where it has not, and the damage is in
+    /// blocks of tables alone, the member goes on with all that can be read.
     pub(crate) fn open_alone(settings: Settings) -> Result<Folder, OpenError> {
         let start = Instant::now();
         let folder = settings.data.clone();
@@ -68,7 +69,7 @@ impl Folder {
         let opened = LsmEngine::open(&place, settings.cache_bytes);
         let damage: Vec<String> = match &opened {
             Ok(engine) => engine.damage().to_vec(),
-            Err(OpenError::Damaged(words)) => vec![words.clone()],
+            Err(error) if error.is_damage() => vec![error.context.clone()],
             Err(_) => Vec::new(),
         };
         for damage in &damage {
@@ -90,7 +91,7 @@ impl Folder {
         Self::rebuild(settings, lock, start)
     }
 
-    /// As [`Folder::open_alone`], with an engine that is made anew whatever the old one is like.
+    /// As [`Folder::open_alone`], with an engine that is made anew in any case.
     pub(crate) fn open_anew(settings: Settings) -> Result<Folder, OpenError> {
         let lock = Self::lock(&settings.data)?;
         Self::rebuild(settings, lock, Instant::now())
@@ -100,18 +101,17 @@ impl Folder {
     pub(crate) fn lock(folder: &Path) -> Result<FolderLock, OpenError> {
         match folder.is_dir() {
             true => FolderLock::take(folder),
-            false => Err(OpenError::Refused(format!(
-                "there is no folder {}",
-                folder.display()
-            ))),
+            false => Err(OpenError::new(
+                ErrorCode::DataMissing,
+                format!("there is no folder {}", folder.display()),
+            )),
         }
     }
 
     fn rebuild(settings: Settings, lock: FolderLock, start: Instant) -> Result<Folder, OpenError> {
         let place = settings.data.join("engine");
-        let aside = care::set_aside(&place).map_err(|source| OpenError::Io {
-            context: format!("setting {} aside", place.display()),
-            source,
+        let aside = care::set_aside(&place).map_err(|source| {
+            OpenError::io(format!("setting {} aside", place.display()), source)
         })?;
         tracing::warn!(
             aside = %aside.display(),
@@ -141,11 +141,9 @@ impl Folder {
         let engine = settings.engine_layer.over(&folder, engine);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let recovered = Self::recover(settings, &disk, engine, Some(lock), start);
-        recovered.map_err(|error| match error {
-            OpenError::Damaged(words) if !damage.is_empty() => {
-                OpenError::Damaged(format!("{damage}; so the start ends: {words}"))
-            }
-            error => error,
+        recovered.map_err(|error| match error.is_damage() && !damage.is_empty() {
+            true => OpenError::damaged(format!("{damage}; so the start ends: {error}")),
+            false => error,
         })
     }
 
@@ -228,8 +226,8 @@ impl Folder {
         recovery::is_alone(self.log.kept(), self.disk())
     }
 
-    /// How far it has come. Of a log that was not synced nothing can be asked: a power cut may
-    /// have taken what was there, and that it is an old copy does not show.
+    /// How far it has come. Of a log that was not synced nothing can be asked. A power cut may have
+    /// taken what was there, and that it is an old copy does not show.
     pub(crate) fn progress(&self) -> Progress {
         let (kept, applied) = (self.log.kept(), self.recovered.applied);
         let applied = match self.engine.is_filling() {
@@ -244,11 +242,11 @@ impl Folder {
         Progress { epoch, last }
     }
 
-    /// Begins a life.
+    /// Begins an incarnation.
     pub(crate) fn live(
         self,
         me: Identity,
-        company: Option<Company>,
+        links: Option<ClusterLinks>,
     ) -> Result<(Member, Recovery), OpenError> {
         let Folder {
             settings,
@@ -263,7 +261,7 @@ impl Folder {
             start,
         } = self;
         let shared = Arc::new(Shared::new(engine, blocks, lock));
-        let is_alone = company.is_none();
+        let is_alone = links.is_none();
         let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
         let known = (recovered.applied, recovered.epoch);
         let thread = ChainThread::new(
@@ -273,21 +271,15 @@ impl Folder {
             log,
             known,
             me,
-            company,
+            links,
         );
         if let Some(reason) = shared.failure() {
-            return Err(OpenError::Io {
-                context: "adopting an epoch".to_owned(),
-                source: io::Error::other(reason),
-            });
+            return Err(OpenError::io("adopting an epoch", io::Error::other(reason)));
         }
         let builder = std::thread::Builder::new().name("chain".to_owned());
         let thread = builder
             .spawn(|| thread.run())
-            .map_err(|source| OpenError::Io {
-                context: "starting the chain thread".to_owned(),
-                source,
-            })?;
+            .map_err(|source| OpenError::io("starting the chain thread", source))?;
         let recovery = Recovery {
             is_first_start: is_new,
             segments: recovered.replayed.segments,

@@ -1,5 +1,5 @@
-//! What the chain's thread does for blocks: what others send waits for the bytes of its rows, which
-//! are fetched beside the thread, and bytes go whose rows are gone.
+//! What the chain's thread does for blocks. A message of others waits for the bytes of its rows,
+//! which are fetched beside the thread. Bytes go whose rows are gone.
 //!
 //! ```text
 //!  Append, FillPart ─▶ gate ─┬─ its bytes are here, or gone ──▶ replica ─▶ log
@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Invariants:
-//! - B1 a record that puts the row of a block is logged only when the block's bytes are durable
-//!   here, or when its sender has reclaimed them. A message that brings such a record, or a part of
-//!   a state, waits outside of the replica: no member counts it, and a new epoch forgets it.
+//! - (BGATE-1) a record that puts the row of a block is logged only when the block's bytes are
+//!   durable here. It may also be logged when its sender has reclaimed them. A message that brings
+//!   such a record, or a part of a state, waits outside of the replica. No member counts it, and a
+//!   new epoch forgets it.
 //! - HO-1 nothing is dropped while something waits, or while the log has entries that are not
 //!   computed: their rows are not known.
 
@@ -32,7 +33,8 @@ const ROUND: usize = 1024;
 const PAGE: usize = 1024;
 
 impl ChainThread {
-    /// Another member says something: it is heard when the bytes are here that it speaks of (B1).
+    /// Another member says something: it is heard when the bytes are here that it speaks of
+    /// (BGATE-1).
     pub(super) fn hear(&mut self, envelope: Envelope) {
         if envelope.epoch != self.replica.epoch() {
             return self.step(Input::Message(envelope));
@@ -43,7 +45,7 @@ impl ChainThread {
                 let new = entries.iter().filter(|entry| last < entry.id.index);
                 rows_of(new.flat_map(|entry| &entry.changes))
             }
-            Message::FillPart { ranges, end, .. } => match self.rows_of_part(ranges, end) {
+            Message::TransferChunk { ranges, end, .. } => match self.rows_of_part(ranges, end) {
                 Ok(rows) => rows,
                 Err(error) => return self.fail(&format!("the store is damaged: {error}")),
             },
@@ -72,7 +74,7 @@ impl ChainThread {
         self.look_for_bytes();
     }
 
-    /// Blocks that a part of another member's state has rows of; of the last part also those that
+    /// Blocks that a part of another member's state has rows of. Of the last part also those that
     /// the state had before, of which no part told.
     fn rows_of_part(
         &self,
@@ -114,7 +116,7 @@ impl ChainThread {
 
     fn fetch(&mut self) {
         let me = self.replica.identity().node;
-        let (Some(company), Some(adopted)) = (&self.company, self.replica.configuration()) else {
+        let (Some(links), Some(adopted)) = (&self.links, self.replica.configuration()) else {
             return;
         };
         let Some(source) = adopted.source(me) else {
@@ -128,16 +130,16 @@ impl ChainThread {
             me,
             source,
             others: adopted.others(me).filter(|it| *it != source).collect(),
-            outbox: company.outbox.clone(),
+            outbox: links.outbox.clone(),
             blocks: self.shared.blocks.clone(),
             bytes_per_second: is_fill.then_some(self.settings.fill_bytes_per_second),
         };
         self.holding.fetch(fetching);
     }
 
-    /// Whether these records may be written (B1). The thread decided them when it held the bytes,
-    /// or heard of them then, and drops none between that and their end: so a failure is a broken
-    /// invariant.
+    /// Whether these records may be written (BGATE-1). The thread decided them when it held the
+    /// bytes, or heard of them then, and drops none between that and their end. So a failure is a
+    /// broken invariant.
     pub(super) fn check_blocks(&mut self, records: &[Record]) -> Result<(), String> {
         let entries = records.iter().filter_map(|record| match record {
             Record::Entry(entry) => Some(entry),
@@ -166,7 +168,7 @@ impl ChainThread {
         let standpoint = self.standpoint();
         let view = self
             .replica
-            .view_at(self.replica.last(), &**self.desk.snapshot());
+            .view_at(self.replica.last(), &**self.requests.snapshot());
         let has_row = |id: &BlockId| blocks::row(&*view, id.0).map_or(true, |row| row.is_some());
         self.shared.blocks.free(&standpoint, has_row);
         if self.rowless.is_empty() || self.shared.refusal().is_some() {
@@ -183,11 +185,11 @@ impl ChainThread {
     /// A member that is alone is all that have to have applied an entry.
     fn standpoint(&self) -> Standpoint {
         let adopted = self.replica.configuration();
-        let floor = match self.company {
-            None => self.desk.applied(),
-            Some(_) => adopted.map_or(EntryId::ZERO, |adopted| adopted.floor),
+        let safe_point = match self.links {
+            None => self.requests.applied(),
+            Some(_) => adopted.map_or(EntryId::ZERO, |adopted| adopted.safe_point),
         };
-        self.desk.standpoint(floor)
+        self.requests.standpoint(safe_point)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Keeps a member's session: pings the coordinator, passes on configurations and reports, and gives
-//! the member another life when one is over (FN-1, FN-6, I24).
+//! the member another incarnation when one is over (FN-1, FN-6, I24).
 //!
 //! Invariants:
-//! - L1 a lease counts from before its ping was sent (FN-1).
-//! - L2 configurations are read again on each ping: a missed change delays, and no more (C4, I24).
-//! - L3 nothing here waits for the member's thread, which may stand still (SL-6).
+//! - LEASE-1 a lease counts from before its ping was sent (FN-1).
+//! - LEASE-2 configurations are read again on each ping: a missed change delays, and no more
+//!   (COORD-4, I24).
+//! - LEASE-3 nothing here waits for the member's thread, which may stand still (SL-6).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use std::time::{Duration, Instant};
 use fader_chain::membership::{Stillness, stillness};
 use fader_chain::{ALL_GUARDS, EntryId, Identity, Progress, Report};
 
-use super::company::{Lease, Notice};
+use super::cluster_links::{Lease, MemberEvent};
 use super::copying::Copying;
-use super::links::Links;
+use super::local_network::LocalNetwork;
 use super::state::Shared;
 use super::thread::Job;
 use crate::clock::monotonic_ms;
-use crate::coordinator::{Coordinator, CoordinatorError, Pinged, lease};
+use crate::coordinator::{Coordinator, CoordinatorError, PingTime, lease};
 use crate::peer::Outbox;
 use crate::random;
 
@@ -36,49 +37,51 @@ const LEFT_OUT_MAX: u32 = 6;
 const REPORTS_MAX: usize = 16;
 
 /// The keeper of one member's session.
-pub(crate) struct Session {
+pub(crate) struct SessionKeeper {
     pub(crate) me: Identity,
     pub(crate) coordinator: Arc<dyn Coordinator>,
-    pub(crate) links: Arc<Links>,
+    pub(crate) links: Arc<LocalNetwork>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: SyncSender<Job>,
-    pub(crate) notices: Receiver<Notice>,
+    pub(crate) notices: Receiver<MemberEvent>,
     pub(crate) is_ending: Arc<AtomicBool>,
-    /// The epoch of the last configuration passed on in this life.
+    /// The epoch of the last configuration passed on in this incarnation.
     pub(crate) told: u64,
     pub(crate) reports: VecDeque<Report>,
     /// The newest lease that the member's thread was not told of yet.
     pub(crate) lease: Option<Lease>,
-    /// Until when the last lease of this life holds.
+    /// Until when the last lease of this incarnation holds.
     pub(crate) leased_ms: u64,
     /// How far the disk has come.
     pub(crate) progress: Progress,
-    /// Whether this life is over, and no other has begun.
+    /// Whether this incarnation is over, and no other has begun.
     pub(crate) is_over: bool,
     /// Why it was given no session, when it was told.
     pub(crate) refused: Option<String>,
-    /// Whether the member takes nothing: no other life is to begin before it says so.
+    /// Whether the member takes nothing: no other incarnation is to begin before it says so.
     pub(crate) has_stopped: bool,
     /// How often it was left out since it served, and when it may join again.
     pub(crate) left_out: u32,
     pub(crate) again_at: Option<Instant>,
     /// The way to the other members' blocks.
     pub(crate) outbox: Arc<dyn Outbox>,
-    /// What is copied before another life begins.
+    /// What is copied before another incarnation begins.
     pub(crate) copying: Copying,
 }
 
-impl Session {
-    /// Keeps the session until the member ends. Which life is the last one.
+impl SessionKeeper {
+    /// Keeps the session until the member ends. Which incarnation is the last one.
     pub(crate) fn run(mut self) -> Identity {
         let mut ping_at = Instant::now();
         while !self.is_ending.load(Ordering::Relaxed) {
             self.shared.gate.pass();
             match self.notices.recv_timeout(LOOK) {
-                Ok(Notice::Report(report)) => self.on_report(report),
-                Ok(Notice::LifeOver) => (self.is_over, self.has_stopped) = (true, false),
-                Ok(Notice::LeftOut) => self.wait_longer(),
-                Ok(Notice::Stopped) => {
+                Ok(MemberEvent::Report(report)) => self.on_report(report),
+                Ok(MemberEvent::IncarnationOver) => {
+                    (self.is_over, self.has_stopped) = (true, false)
+                }
+                Ok(MemberEvent::LeftOut) => self.wait_longer(),
+                Ok(MemberEvent::Stopped) => {
                     self.coordinator.close(self.me);
                     self.has_stopped = true;
                 }
@@ -118,11 +121,11 @@ impl Session {
         }
     }
 
-    /// A member that ends in order says at last how far it came (C5).
+    /// A member that ends in order says at last how far it came (COORD-5).
     fn end(mut self) -> Identity {
         let notices = std::iter::from_fn(|| self.notices.recv().ok());
         let reports = notices.filter_map(|notice| match notice {
-            Notice::Report(report) => Some(report),
+            MemberEvent::Report(report) => Some(report),
             _ => None,
         });
         let last: Vec<Report> = reports.collect();
@@ -140,7 +143,7 @@ impl Session {
     }
 
     /// SL-6: whether the member's thread has stood still for so long that its leases are to end,
-    /// and when they have, its life. The process lives, and pings for its other members.
+    /// and when they have, its incarnation. The process lives, and pings for its other members.
     fn stands_still(&mut self) -> bool {
         let (still, session) = (self.shared.still_for(), self.coordinator.session());
         let millis = |time: Duration| time.as_millis() as u64;
@@ -162,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Copies blocks that it lacks. Whether it may ask for a seat.
+    /// Copies blocks that it lacks. Whether it may ask for a membership.
     fn copy(&mut self) -> bool {
         let newest = self.coordinator.configuration().ok().flatten();
         let ways = (&*self.shared.blocks, &*self.outbox);
@@ -171,7 +174,7 @@ impl Session {
 
     fn ping(&mut self) {
         match self.coordinator.ping(self.me) {
-            Ok(Pinged(sent)) => {
+            Ok(PingTime(sent)) => {
                 let lease = lease(self.coordinator.session());
                 let until = sent + lease.as_millis() as u64;
                 self.lease = Some(Lease { sent, until });
@@ -184,7 +187,8 @@ impl Session {
         }
     }
 
-    /// SL-1: whoever made others wait comes back, each time after twice as long, until it serves.
+    /// SL-1: a member that made others wait comes back, each time after twice as long, until it
+    /// serves.
     fn wait_longer(&mut self) {
         self.coordinator.close(self.me);
         self.is_over = true;
@@ -209,8 +213,8 @@ impl Session {
         }
     }
 
-    /// Begins another life, if it gets a session: what the last one's configurations said is not
-    /// for this one.
+    /// Begins another incarnation, if it gets a session: what the last one's configurations said is
+    /// not for this one.
     fn live_again(&mut self) {
         self.coordinator.close(self.me);
         self.reports.clear();
@@ -242,7 +246,10 @@ impl Session {
 
     /// It is tried again and again: what is refused is told once.
     fn tell_once(&mut self, error: &CoordinatorError) {
-        let CoordinatorError::Refused(reason) = error else {
+        let CoordinatorError::Refused {
+            context: reason, ..
+        } = error
+        else {
             tracing::debug!(%error, "no session yet");
             return;
         };

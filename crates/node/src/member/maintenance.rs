@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use fader_chain::{Configuration, Identity, Input, Replica, Role, Seat, Stop, Token, Wiring};
+use fader_chain::{
+    ChainMember, Configuration, CorrelationId, Identity, Input, Replica, Role, Stop, Wiring,
+};
 use fader_services::{Reason, ViewError, catalog};
 
-use super::closing::{Closings, Waiting};
-use super::company::Notice;
-use super::pending::Work;
+use super::cluster_links::MemberEvent;
+use super::mode_drain::{DrainBlocker, DrainingDomains};
+use super::pending::PendingRequest;
 use super::quorum::Members;
 use super::refusal::{Kind, Refusal};
 use super::thread::ChainThread;
@@ -26,18 +28,19 @@ const AGAIN_MS: u64 = 100;
 const RESUME_MS: u64 = 100;
 
 impl ChainThread {
-    /// Begins a life on what the log and the engine hold. Alone it adopts an epoch by itself.
+    /// Begins an incarnation on what the log and the engine hold. Alone it adopts an epoch by
+    /// itself.
     pub(super) fn live(&mut self, me: Identity) {
         self.holding.forget();
-        self.replica = Replica::new(me, self.settings.tuning());
-        let (durable, applied) = (self.log.kept().clone(), self.desk.applied());
+        self.replica = Replica::new(me, self.settings.settings());
+        let (durable, applied) = (self.log.kept().clone(), self.requests.applied());
         let filling = self.is_filling;
         self.step(Input::Recovered {
             durable,
             applied,
             filling,
         });
-        if self.company.is_none() {
+        if self.links.is_none() {
             let alone = self.alone(me);
             self.step(Input::Configuration(alone));
             self.step(Input::Lease { until: u64::MAX });
@@ -48,7 +51,7 @@ impl ChainThread {
     /// The next epoch of a chain of one.
     fn alone(&mut self, me: Identity) -> Arc<Configuration> {
         self.epoch += 1;
-        let seat = Seat {
+        let member = ChainMember {
             node: me.node,
             incarnation: me.incarnation,
             disk: me.disk,
@@ -57,12 +60,12 @@ impl ChainThread {
         Arc::new(Configuration {
             epoch: self.epoch,
             wiring: Wiring::Star,
-            seats: vec![seat],
+            members: vec![member],
             last_serving: vec![(me.node, me.disk)],
-            away: Vec::new(),
+            absent: Vec::new(),
             // GC-2: every member, this one, has applied it.
-            floor: self.desk.applied(),
-            lossy: fader_chain::Lossy::default(),
+            safe_point: self.requests.applied(),
+            lossy: fader_chain::UncleanRecovery::default(),
             version: fader_chain::Version::NEWEST,
         })
     }
@@ -87,13 +90,13 @@ impl ChainThread {
                 now: adopted.size(),
                 whole: adopted.whole_size(),
             };
-            self.desk.on_members(members);
+            self.requests.on_members(members);
             self.shared.on_members(members);
         }
         if is_out {
             self.notify(match was_joining {
-                true => Notice::LeftOut,
-                false => Notice::LifeOver,
+                true => MemberEvent::LeftOut,
+                false => MemberEvent::IncarnationOver,
             });
         }
     }
@@ -112,7 +115,7 @@ impl ChainThread {
                     "this member served, and lacks entries that are committed: its folder is an \
                      old copy. It joins again, and is sent what it lacks"
                 );
-                self.notify(Notice::LeftOut);
+                self.notify(MemberEvent::LeftOut);
             }
         }
     }
@@ -129,9 +132,9 @@ impl ChainThread {
         self.refresh_health();
         self.drop_work();
         // Its last step may never have happened.
-        self.desk.sweep().restart();
+        self.requests.sweep().restart();
         self.step(Input::PersistFailed);
-        self.notify(Notice::Stopped);
+        self.notify(MemberEvent::Stopped);
     }
 
     fn on_engine_error(&mut self, error: &EngineError) {
@@ -158,8 +161,8 @@ impl ChainThread {
     }
 
     /// The request of a client that is an input, and what is known of it when the replica cannot
-    /// take it: an eventual write may be held in part.
-    pub(super) fn asked(input: &Input) -> Option<(Token, Kind)> {
+    /// take it. An eventual write may be held in part.
+    pub(super) fn asked(input: &Input) -> Option<(CorrelationId, Kind)> {
         let kind = match input {
             Input::Write { .. } | Input::Outcome { .. } => Kind::Unknown,
             _ => Kind::Never,
@@ -167,11 +170,15 @@ impl ChainThread {
         input.token().map(|token| (token, kind))
     }
 
-    /// A request cannot be decided, since it reads what is damaged: nothing was appended for it,
-    /// and a member that has no company goes on with all that can be read. What it does by itself,
-    /// sweeps and what is due, it leaves alone from then on.
-    pub(super) fn on_unreadable(&mut self, asked: Option<(Token, Kind)>, error: &ViewError) {
-        let Some((token, kind)) = asked.filter(|_| self.company.is_none()) else {
+    /// A request cannot be decided, since it reads what is damaged. Nothing was appended for it,
+    /// and a single member goes on with all that can be read. What it does by itself, sweeps and
+    /// what is due, it leaves alone from then on.
+    pub(super) fn on_unreadable(
+        &mut self,
+        asked: Option<(CorrelationId, Kind)>,
+        error: &ViewError,
+    ) {
+        let Some((token, kind)) = asked.filter(|_| self.links.is_none()) else {
             return self.on_damage(&error.to_string());
         };
         if !std::mem::replace(&mut self.is_unreadable, true) {
@@ -181,7 +188,7 @@ impl ChainThread {
                  next start names the file, and makes the engine anew if the log has everything"
             );
         }
-        if let Some(work) = self.desk.take_if_there(token) {
+        if let Some(work) = self.requests.take_if_there(token) {
             work.fail(Refusal::of_store(
                 kind,
                 format!("the store is damaged: {error}"),
@@ -189,15 +196,15 @@ impl ChainThread {
         }
     }
 
-    /// I23: it answers nobody, so its session can end at once, and the others go on without it.
+    /// I23: it answers no request, so its session can end at once, and the others go on without it.
     fn stop(&mut self) {
-        if self.company.is_some() {
+        if self.links.is_some() {
             self.step(Input::PersistFailed);
-            self.notify(Notice::Stopped);
+            self.notify(MemberEvent::Stopped);
         }
     }
 
-    /// Who sees the health sees the counters of the life it tells of: they go first.
+    /// Who sees the health sees the counters of the incarnation it tells of: they go first.
     fn refresh_health(&self) {
         self.publish();
         let reason = self.log_full.as_ref().or(self.engine_full.as_ref());
@@ -227,12 +234,12 @@ impl ChainThread {
         self.try_to_resume();
     }
 
-    /// Goes on after the disk was full, in a new life, if there is room again.
+    /// Goes on after the disk was full, in a new incarnation, if there is room again.
     fn try_to_resume(&mut self) {
         let full = self.log_full.clone();
         match self.log.begin(true) {
             Err(error) => return self.on_log_error(&error),
-            Ok(()) if self.company.is_some() => self.notify(Notice::LifeOver),
+            Ok(()) if self.links.is_some() => self.notify(MemberEvent::IncarnationOver),
             Ok(()) => match random::incarnation() {
                 Ok(incarnation) => self.live(Identity {
                     incarnation,
@@ -253,7 +260,7 @@ impl ChainThread {
         self.replica.is_head() && self.replica.is_ready()
     }
 
-    /// What is due between two turns: a step of the sweep, closing collections, checkpoints, and
+    /// What is due between two turns: a step of the sweep, draining collections, checkpoints, and
     /// the log's end.
     pub(super) fn maintain(&mut self) {
         self.resume_if_due();
@@ -262,10 +269,10 @@ impl ChainThread {
         }
         let may_sweep = self.is_sweeper() && !self.is_unreadable;
         if may_sweep {
-            self.desk.look_for_work();
+            self.requests.look_for_work();
         }
-        if self.engine_full.is_none() && may_sweep && self.desk.sweep().is_due() {
-            self.submit(Box::new(Work::Sweep));
+        if self.engine_full.is_none() && may_sweep && self.requests.sweep().is_due() {
+            self.submit(Box::new(PendingRequest::Sweep));
             self.flush();
         }
         self.close_collections();
@@ -324,21 +331,21 @@ impl ChainThread {
         }
         self.shared.engine.close();
         self.publish();
-        // What is in the log is durable now, and the session ends with this (C5).
+        // What is in the log is durable now, and the session ends with this (COORD-5).
         if let Some(report) = self.replica.progress() {
-            self.notify(Notice::Report(report));
+            self.notify(MemberEvent::Report(report));
         }
     }
 
     pub(super) fn publish(&self) {
-        self.shared.on_parked(self.desk.parked.len());
+        self.shared.on_parked(self.requests.parked.len());
         self.shared
             .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
     }
 }
 
-/// Collections on their way to the mode `strong`: the chain refuses the last step until nobody can
-/// hold eventual writes of the collection; then it is asked again.
+/// Collections on their way to the mode `strong`. The chain refuses the last step until no member
+/// can hold eventual writes of the collection; then it is asked again.
 impl ChainThread {
     /// Takes the last step of those that are not being asked for, if it is time.
     pub(super) fn close_collections(&mut self) {
@@ -346,14 +353,14 @@ impl ChainThread {
             return self.fail(&format!("the store is damaged: {error}"));
         }
         let now = clock::monotonic_ms();
-        if self.closings.known.is_empty() || now < self.closings.due_ms {
+        if self.draining_domains.known.is_empty() || now < self.draining_domains.due_ms {
             return;
         }
-        self.closings.due_ms = now + AGAIN_MS;
+        self.draining_domains.due_ms = now + AGAIN_MS;
         if self.is_sweeper() {
-            for closing in self.closings.known.clone() {
-                if !self.desk.is_closing(closing.collection) {
-                    self.submit(Box::new(Work::Close(closing.collection)));
+            for draining in self.draining_domains.known.clone() {
+                if !self.requests.is_closing(draining.collection) {
+                    self.submit(Box::new(PendingRequest::Close(draining.collection)));
                 }
             }
             self.flush();
@@ -364,31 +371,31 @@ impl ChainThread {
     }
 
     fn find_closings(&mut self) -> Result<(), ViewError> {
-        if self.closings.is_stale && !self.is_filling {
-            self.closings = Closings {
+        if self.draining_domains.is_stale && !self.is_filling {
+            self.draining_domains = DrainingDomains {
                 is_stale: false,
-                known: catalog::closing(&**self.desk.snapshot())?,
+                known: catalog::draining(&**self.requests.snapshot())?,
                 due_ms: 0,
             };
-            self.shared.waitings.set(Vec::new());
+            self.shared.blockers.set(Vec::new());
         }
         Ok(())
     }
 
     /// What each of them waits for.
     fn tell_closings(&self) -> Result<(), ViewError> {
-        let committed = &**self.desk.snapshot();
-        let waiting = self.closings.known.iter().map(|closing| {
-            let awaited = self.replica.awaited(closing.collection.0, committed);
-            let (away, silent) = awaited?;
-            Ok(Waiting {
-                closing: closing.clone(),
-                away,
+        let committed = &**self.requests.snapshot();
+        let waiting = self.draining_domains.known.iter().map(|draining| {
+            let awaited = self.replica.awaited(draining.collection.0, committed);
+            let (absent, silent) = awaited?;
+            Ok(DrainBlocker {
+                draining: draining.clone(),
+                absent,
                 silent,
             })
         });
         let waiting = waiting.collect::<Result<_, ViewError>>()?;
-        self.shared.waitings.set(waiting);
+        self.shared.blockers.set(waiting);
         Ok(())
     }
 }

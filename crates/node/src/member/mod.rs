@@ -6,27 +6,27 @@
 
 pub(crate) mod blocks;
 mod clocks;
-mod closing;
-pub(crate) mod company;
+pub(crate) mod cluster_links;
 pub(crate) mod context;
 pub(crate) mod copying;
-mod desk;
 mod fetching;
 mod folder;
-mod following;
-mod gate;
 mod holding;
 pub(crate) mod lease;
-pub(crate) mod links;
+pub(crate) mod local_network;
 mod maintenance;
+mod mode_drain;
+mod pause;
 pub(crate) mod pending;
+mod purge;
 pub(crate) mod quorum;
 mod read;
+mod read_source;
 pub(crate) mod refusal;
+mod request_table;
+mod session_context;
 mod sharing;
-mod showing;
 mod state;
-mod sweep;
 pub(crate) mod thread;
 mod waiting;
 mod weight;
@@ -38,13 +38,13 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{Behind, ChainId, EntryId, Layered};
+use fader_chain::{ChainId, EntryId, Layered, ReplicationLag};
 use fader_services::catalog::{self, DomainEntry, Name};
 use fader_services::figures::Figures;
-use fader_services::level::{Bound, Level, Receipt};
+use fader_services::level::{Bound, Level, ReplyMetadata};
 use fader_services::request::{self, Limits, Outcome, Refusal as Refused, Reply as Answered};
 use fader_services::service::Context;
-use fader_services::{Call, Pace, Reason, View, ViewError};
+use fader_services::{Call, PageBudget, Reason, View, ViewError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -55,21 +55,21 @@ use crate::storage::blocks::BlockId;
 use crate::storage::engine::Snapshot;
 use blocks::MemberBlocks;
 use context::{Around, in_context, is_meant, name_of, unreadable};
-use pending::{Followed, Following, Work};
+use pending::{PendingRequest, SessionContext, SessionUpdate};
 use quorum::{Quorum, check_level};
+use read_source::Item;
 use refusal::{Kind, Refusal};
-use showing::Item;
 use state::Shared;
 use thread::Job;
 
 pub(crate) use context::reads_keys;
 pub(crate) use folder::Folder;
-pub(crate) use showing::Showing;
+pub(crate) use read_source::ReadSource;
 
 /// How long one member may take for a read.
 pub(crate) const READ: Duration = Duration::from_secs(1);
 
-/// A member that lives.
+/// A member that incarnations.
 pub(crate) struct Member {
     shared: Arc<Shared>,
     jobs: SyncSender<Job>,
@@ -107,10 +107,10 @@ impl Member {
 
     /// Up to where all members have applied the log, as far as this one knows: one that has no
     /// company is all of them.
-    pub(crate) fn floor(&self) -> EntryId {
+    pub(crate) fn safe_point(&self) -> EntryId {
         match self.is_alone {
             true => self.shared.newest(),
-            false => self.shared.floor(),
+            false => self.shared.safe_point(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Member {
 
     /// A collection, as this member has applied it.
     pub(crate) fn collection(&self, name: Name<'_>) -> Result<Option<DomainEntry>, ViewError> {
-        let key = format!("{}/{}/{}", name.kind.byte(), name.account.0, name.name);
+        let key = cached_under(name);
         let generation = match self.shared.collections.get(&key) {
             Ok(entry) => return Ok(Some(entry)),
             Err(generation) => generation,
@@ -201,16 +201,16 @@ impl Member {
     pub(crate) async fn show(
         &self,
         call: &Arc<Call>,
-        session: &Following,
+        session: &SessionContext,
         (level, time): (fader_chain::Level, Duration),
-    ) -> Option<(Showing, Option<Box<Followed>>)> {
+    ) -> Option<(ReadSource, Option<Box<SessionUpdate>>)> {
         let is_all = level == fader_chain::Level::Strong || self.shared.is_settled();
         if self.is_alone && is_all && session.is_none() {
             // All that is committed is applied before anyone hears of it.
-            return Some((Showing::Snapshot(self.snapshot()), None));
+            return Some((ReadSource::Snapshot(self.snapshot()), None));
         }
         let (reply, answer) = oneshot::channel();
-        let work = Work::Read {
+        let work = PendingRequest::Read {
             call: call.clone(),
             session: session.clone(),
             reply,
@@ -222,48 +222,52 @@ impl Member {
     /// Answers from what a member shows; a scan beside the threads that serve.
     pub(crate) async fn answer(
         self: Arc<Self>,
-        showing: Showing,
+        source: ReadSource,
         call: &Arc<Call>,
-    ) -> Result<(Answered, Receipt), Refused> {
-        let showing = match showing {
-            Showing::Snapshot(snapshot) => {
+    ) -> Result<(Answered, ReplyMetadata), Refused> {
+        let source = match source {
+            ReadSource::Snapshot(snapshot) => {
                 let item = Item::committed(&*snapshot, call).map_err(unreadable(call))?;
                 match item {
-                    Some(item) => Showing::Item(snapshot, Box::new(item)),
-                    None => Showing::Snapshot(snapshot),
+                    Some(item) => ReadSource::Item(snapshot, Box::new(item)),
+                    None => ReadSource::Snapshot(snapshot),
                 }
             }
             other => other,
         };
-        if reads_keys(call) || matches!(showing, Showing::Answered(_)) {
-            return self.answer_from(showing, call);
+        if reads_keys(call) || matches!(source, ReadSource::Answered(_)) {
+            return self.answer_from(source, call);
         }
         let asked = call.clone();
-        let answered = tokio::task::spawn_blocking(move || self.answer_from(showing, &asked));
+        let answered = tokio::task::spawn_blocking(move || self.answer_from(source, &asked));
         answered
             .await
             .unwrap_or_else(|error| Err(unreadable(call)(ViewError(error.to_string()))))
     }
 
     /// Answers a request that changes nothing from what is shown to it.
-    fn answer_from(&self, showing: Showing, call: &Call) -> Result<(Answered, Receipt), Refused> {
+    fn answer_from(
+        &self,
+        source: ReadSource,
+        call: &Call,
+    ) -> Result<(Answered, ReplyMetadata), Refused> {
         let request = &call.request;
-        match showing {
-            Showing::Answered(answered) => *answered,
-            Showing::Snapshot(snapshot) => {
+        match source {
+            ReadSource::Answered(answered) => *answered,
+            ReadSource::Snapshot(snapshot) => {
                 let answered = self.with_context(&*snapshot, call, |context| {
                     request.answer(&*snapshot, context)
                 })?;
-                Ok((answered, Receipt::default()))
+                Ok((answered, ReplyMetadata::default()))
             }
-            Showing::Item(snapshot, item) => {
-                let receipt = item.receipt(call);
+            ReadSource::Item(snapshot, item) => {
+                let metadata = item.metadata(call);
                 let answered = self.with_context(&*snapshot, call, |context| {
                     request.answer_register(&*snapshot, context, item.shown)
                 })?;
-                Ok((answered, receipt))
+                Ok((answered, metadata))
             }
-            Showing::Tentative(snapshot, tentative) => {
+            ReadSource::Tentative(snapshot, tentative) => {
                 let view = Layered::new(&*snapshot, tentative.mutations());
                 let answered = self.with_context(&*snapshot, call, |context| {
                     let items = |collection| tentative.items(collection);
@@ -273,11 +277,11 @@ impl Member {
                     };
                     request.answer(&view, &context)
                 })?;
-                let receipt = Receipt {
+                let metadata = ReplyMetadata {
                     tentative: !tentative.mutations().is_empty(),
-                    ..Receipt::default()
+                    ..ReplyMetadata::default()
                 };
-                Ok((answered, receipt))
+                Ok((answered, metadata))
             }
         }
     }
@@ -301,7 +305,7 @@ impl Member {
     }
 
     /// How far the other members are behind, if this one is the head.
-    pub(crate) fn behind(&self) -> Vec<Behind> {
+    pub(crate) fn behind(&self) -> Vec<ReplicationLag> {
         self.shared.behind.lock().clone()
     }
 
@@ -346,8 +350,25 @@ struct Deadline {
     end: Instant,
 }
 
-impl Pace for Deadline {
+impl PageBudget for Deadline {
     fn is_over(&self) -> bool {
         self.end <= Instant::now()
     }
+}
+
+/// The key of a name in the cache of collections: put together without `format!`, since every
+/// request asks for one.
+fn cached_under(
+    Name {
+        kind,
+        account,
+        name,
+    }: Name<'_>,
+) -> String {
+    let mut key = String::with_capacity(account.0.len() + name.len() + 3);
+    key.push(char::from(kind.byte()));
+    key.push_str(&account.0);
+    key.push('/');
+    key.push_str(name);
+    key
 }

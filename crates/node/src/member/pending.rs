@@ -6,71 +6,71 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{DecodeError, Digest, EntryId, RequestId, Session, Token};
-use fader_services::level::{self, Notice, Outcomes, Receipt};
+use fader_chain::{CorrelationId, DecodeError, Digest, EntryId, RequestId, Session};
+use fader_services::level::{self, Outcomes, ReplyMetadata, SettlementNotice};
 use fader_services::request::{self, Outcome, Refusal as Refused, Reply};
 use fader_services::service::{Trouble, Wait};
 use fader_services::{Call, CollectionId, Reason};
 use tokio::sync::oneshot;
 
 use super::quorum::Quorum;
+use super::read_source::ReadSource;
 use super::refusal::{Kind, Refusal};
-use super::showing::Showing;
 
 /// How long a request may take altogether.
 pub(crate) const REQUEST: Duration = Duration::from_secs(10);
-/// How long an eventual write of a session may wait for its W, or its end, so that there is time
-/// to say what is known of it.
+/// How long an eventual write of a session may wait for its W, or its end. There is then time to
+/// say what is known of it.
 const HOLD: Duration = Duration::from_secs(5);
 
-/// What comes back to whoever asked: what the service says, or that nothing was done here.
+/// What comes back to the asker: what the service says, or that nothing was done here.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
 /// A read's answer: what it is answered from, and what its session has seen then.
-pub(crate) type ReadAnswer = Answer<(Showing, Option<Box<Followed>>)>;
+pub(crate) type ReadAnswer = Answer<(ReadSource, Option<Box<SessionUpdate>>)>;
 
 /// What a request's session has seen before it, if it has one.
-pub(crate) type Following = Option<Arc<Session>>;
+pub(crate) type SessionContext = Option<Arc<Session>>;
 
 /// What a session has seen by the end of a request.
-pub(crate) struct Followed {
+pub(crate) struct SessionUpdate {
     /// What the next token says.
     pub(crate) session: Session,
     /// Which of the operations that the token named ended without effect.
-    pub(crate) settled: Vec<Notice>,
+    pub(crate) settled: Vec<SettlementNotice>,
 }
 
 /// What came of a request, and what is told beside.
-pub(crate) struct Told {
+pub(crate) struct RequestResult {
     /// The service's answer.
     pub(crate) outcome: Outcome,
     /// What was read or written.
-    pub(crate) receipt: Receipt,
+    pub(crate) metadata: ReplyMetadata,
     /// What its session has seen, where a member said.
-    pub(crate) followed: Option<Box<Followed>>,
+    pub(crate) update: Option<Box<SessionUpdate>>,
 }
 
-impl Told {
+impl RequestResult {
     /// A read's answer.
     pub(crate) fn of(
-        answered: Result<(Reply, Receipt), Refused>,
-        followed: Option<Box<Followed>>,
-    ) -> Told {
-        let (outcome, receipt) = match answered {
-            Ok((answered, receipt)) => (Ok(answered), receipt),
-            Err(refused) => (Err(refused), Receipt::default()),
+        answered: Result<(Reply, ReplyMetadata), Refused>,
+        update: Option<Box<SessionUpdate>>,
+    ) -> RequestResult {
+        let (outcome, metadata) = match answered {
+            Ok((answered, metadata)) => (Ok(answered), metadata),
+            Err(refused) => (Err(refused), ReplyMetadata::default()),
         };
-        Told {
+        RequestResult {
             outcome,
-            receipt,
-            followed,
+            metadata,
+            update,
         }
     }
 }
 
-impl From<Refused> for Told {
-    fn from(refused: Refused) -> Told {
-        Told::of(Err(refused), None)
+impl From<Refused> for RequestResult {
+    fn from(refused: Refused) -> RequestResult {
+        RequestResult::of(Err(refused), None)
     }
 }
 
@@ -83,22 +83,22 @@ pub(crate) enum Stage {
     /// It is accepted where it arrives.
     Eventual(Quorum),
     /// It is held by as many as were asked; how its parts end is still to be told.
-    Held(Box<Receipt>, Box<fader_chain::Receipt>),
+    Held(Box<ReplyMetadata>, Box<fader_chain::WriteAck>),
 }
 
 /// A request on the desk.
-pub(crate) enum Work {
+pub(crate) enum PendingRequest {
     /// A request that may change state.
     Write {
         call: Arc<Call>,
-        session: Following,
+        session: SessionContext,
         stage: Stage,
         /// Its place among those that wait, once it has waited.
-        waiter: Option<Token>,
+        waiter: Option<CorrelationId>,
         /// When an eventual write of a session is not waited for any more.
         until: Option<Instant>,
         outcome: Option<Outcome>,
-        reply: oneshot::Sender<Answer<Told>>,
+        reply: oneshot::Sender<Answer<RequestResult>>,
     },
     /// A step of the sweep.
     Sweep,
@@ -107,20 +107,20 @@ pub(crate) enum Work {
     /// A request that changes nothing.
     Read {
         call: Arc<Call>,
-        session: Following,
+        session: SessionContext,
         reply: oneshot::Sender<ReadAnswer>,
     },
 }
 
-impl Work {
+impl PendingRequest {
     /// A request, not decided yet; with a quorum if it is known to be eventual.
     pub(crate) fn write(
         call: Arc<Call>,
-        session: Following,
+        session: SessionContext,
         quorum: Option<Quorum>,
-        reply: oneshot::Sender<Answer<Told>>,
-    ) -> Box<Work> {
-        Box::new(Work::Write {
+        reply: oneshot::Sender<Answer<RequestResult>>,
+    ) -> Box<PendingRequest> {
+        Box::new(PendingRequest::Write {
             call,
             waiter: None,
             until: session.is_some().then(|| Instant::now() + HOLD),
@@ -134,7 +134,7 @@ impl Work {
     /// The request's name, where it has one.
     pub(crate) fn name(&self) -> Option<RequestId> {
         match self {
-            Work::Write { call, .. } => name_of(call),
+            PendingRequest::Write { call, .. } => name_of(call),
             _ => None,
         }
     }
@@ -142,8 +142,8 @@ impl Work {
     /// The same with the digest of what is asked under it (XO-6).
     pub(crate) fn named(&self) -> Option<(RequestId, Digest)> {
         match self {
-            Work::Write { call, .. } => {
-                let digest = Digest(call.demand.digest);
+            PendingRequest::Write { call, .. } => {
+                let digest = Digest(call.consistency.digest);
                 name_of(call).map(|name| (name, digest))
             }
             _ => None,
@@ -151,48 +151,50 @@ impl Work {
     }
 
     /// What its session has seen before it, if it has one.
-    pub(crate) fn following(&self) -> Option<&Session> {
+    pub(crate) fn context(&self) -> Option<&Session> {
         match self {
-            Work::Write { session, .. } | Work::Read { session, .. } => session.as_deref(),
-            Work::Sweep | Work::Close(_) => None,
+            PendingRequest::Write { session, .. } | PendingRequest::Read { session, .. } => {
+                session.as_deref()
+            }
+            PendingRequest::Sweep | PendingRequest::Close(_) => None,
         }
     }
 
-    /// Whoever asked may have gone away; then nobody needs the answer.
-    pub(crate) fn reply(self, id: Option<EntryId>, followed: Option<Box<Followed>>) {
+    /// The asker may have gone away; then the answer is not needed.
+    pub(crate) fn reply(self, id: Option<EntryId>, update: Option<Box<SessionUpdate>>) {
         match self {
-            Work::Write {
+            PendingRequest::Write {
                 call,
                 outcome,
                 reply,
                 ..
             } => {
                 let outcome = outcome.expect("a decided request has its outcome");
-                drop(reply.send(Ok(decided(&call, outcome, id, followed))));
+                drop(reply.send(Ok(decided(&call, outcome, id, update))));
             }
-            Work::Sweep | Work::Close(_) | Work::Read { .. } => {}
+            PendingRequest::Sweep | PendingRequest::Close(_) | PendingRequest::Read { .. } => {}
         }
     }
 
     /// A read may be answered.
-    pub(crate) fn show(self, showing: Showing, followed: Option<Box<Followed>>) {
-        if let Work::Read { reply, .. } = self {
-            drop(reply.send(Ok((showing, followed))));
+    pub(crate) fn show(self, source: ReadSource, update: Option<Box<SessionUpdate>>) {
+        if let PendingRequest::Read { reply, .. } = self {
+            drop(reply.send(Ok((source, update))));
         }
     }
 
     /// A read is refused for what stands in its way.
-    pub(crate) fn show_trouble(self, trouble: Trouble, followed: Option<Box<Followed>>) {
-        if let Work::Read { call, .. } = &self {
+    pub(crate) fn show_trouble(self, trouble: Trouble, update: Option<Box<SessionUpdate>>) {
+        if let PendingRequest::Read { call, .. } = &self {
             let refused = call.request.service().word(trouble);
-            self.show(Showing::failed(refused), followed);
+            self.show(ReadSource::failed(refused), update);
         }
     }
 
     /// It was decided before, under its name, or another request was.
-    pub(crate) fn repeat(self, id: EntryId, result: &Bytes, followed: Option<Box<Followed>>) {
+    pub(crate) fn repeat(self, id: EntryId, result: &Bytes, update: Option<Box<SessionUpdate>>) {
         // Only a write of a client has a name.
-        let Work::Write { call, reply, .. } = self else {
+        let PendingRequest::Write { call, reply, .. } = self else {
             return;
         };
         let service = call.request.service();
@@ -204,22 +206,22 @@ impl Work {
                 Err(refusal.of_service(service))
             }
         };
-        drop(reply.send(Ok(decided(&call, outcome, Some(id), followed))));
+        drop(reply.send(Ok(decided(&call, outcome, Some(id), update))));
     }
 
     /// It is not answered.
     pub(crate) fn fail(self, refusal: Refusal) {
         match self {
-            Work::Write { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Read { reply, .. } => drop(reply.send(Err(refusal))),
-            Work::Sweep | Work::Close(_) => {}
+            PendingRequest::Write { reply, .. } => drop(reply.send(Err(refusal))),
+            PendingRequest::Read { reply, .. } => drop(reply.send(Err(refusal))),
+            PendingRequest::Sweep | PendingRequest::Close(_) => {}
         }
     }
 
     /// Whether it is an eventual write of a session whose time is over.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         match self {
-            Work::Write { until, .. } => {
+            PendingRequest::Write { until, .. } => {
                 self.is_eventual() && until.is_some_and(|until| until <= now)
             }
             _ => false,
@@ -227,11 +229,11 @@ impl Work {
     }
 
     /// It has not come as far as was asked; what its session has seen of it goes with that.
-    pub(crate) fn miss(self, followed: Option<Box<Followed>>) {
-        if let Work::Write { call, reply, .. } = self {
+    pub(crate) fn miss(self, update: Option<Box<SessionUpdate>>) {
+        if let PendingRequest::Write { call, reply, .. } = self {
             let refusal = Refusal::new(Kind::Unknown, Reason::Unconfirmed);
             let refused = refusal.of_service(call.request.service());
-            drop(reply.send(Ok(Told::of(Err(refused), followed))));
+            drop(reply.send(Ok(RequestResult::of(Err(refused), update))));
         }
     }
 
@@ -239,18 +241,18 @@ impl Work {
     pub(crate) fn refuse(self, refusal: fader_chain::Refusal) {
         match (self, refusal) {
             (
-                Work::Write {
+                PendingRequest::Write {
                     outcome: Some(Err(refused)),
                     reply,
                     ..
                 },
                 fader_chain::Refusal::Denied,
             ) => drop(reply.send(Ok(refused.into()))),
-            (Work::Write { call, reply, .. }, fader_chain::Refusal::NameUsed(_)) => {
+            (PendingRequest::Write { call, reply, .. }, fader_chain::Refusal::NameUsed(_)) => {
                 let service = call.request.service();
                 drop(reply.send(Ok(service.word(Trouble::NameTaken).into())));
             }
-            (Work::Write { call, reply, .. }, fader_chain::Refusal::TooFar(_)) => {
+            (PendingRequest::Write { call, reply, .. }, fader_chain::Refusal::TooFar(_)) => {
                 let service = call.request.service();
                 drop(reply.send(Ok(service.word(Trouble::NameTooFar).into())));
             }
@@ -261,7 +263,7 @@ impl Work {
 
 /// The request's name, which is its account's (XO-7).
 fn name_of(call: &Call) -> Option<RequestId> {
-    let name = call.demand.request?;
+    let name = call.consistency.request?;
     Some(name.owned_by(call.sender()))
 }
 
@@ -270,17 +272,17 @@ fn decided(
     call: &Call,
     outcome: Outcome,
     id: Option<EntryId>,
-    followed: Option<Box<Followed>>,
-) -> Told {
-    let is_applied = call.demand.outcome && outcome.is_ok();
-    Told {
-        receipt: Receipt {
+    update: Option<Box<SessionUpdate>>,
+) -> RequestResult {
+    let is_applied = call.consistency.outcome && outcome.is_ok();
+    RequestResult {
+        metadata: ReplyMetadata {
             version: id.filter(|_| outcome.is_ok()),
             outcome: is_applied.then(|| Outcomes::single(level::Outcome::Applied)),
-            ..Receipt::default()
+            ..ReplyMetadata::default()
         },
         outcome,
-        followed,
+        update,
     }
 }
 
@@ -295,13 +297,13 @@ pub(crate) fn kept_result(digest: u128, outcome: &Outcome) -> Bytes {
 
 /// Whether a kept result is of the request of `call`.
 pub(crate) fn is_result_of(call: &Call, result: &Bytes) -> bool {
-    result.starts_with(&call.demand.digest.to_be_bytes())
+    result.starts_with(&call.consistency.digest.to_be_bytes())
 }
 
 /// Reads what `kept_result` wrote; `None` if it was for another request.
 fn kept_outcome(call: &Call, result: &Bytes) -> Result<Option<Outcome>, DecodeError> {
     let service = call.request.service();
-    match result.strip_prefix(&call.demand.digest.to_be_bytes()) {
+    match result.strip_prefix(&call.consistency.digest.to_be_bytes()) {
         Some(outcome) => service.kept(result.slice_ref(outcome)).map(Some),
         None => Ok(None),
     }

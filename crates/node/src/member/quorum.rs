@@ -14,7 +14,7 @@ use super::refusal::{Kind, Refusal};
 pub(crate) struct Members {
     /// N: those of the write path.
     pub(crate) now: usize,
-    /// Those and who is away.
+    /// Those and who is absent.
     pub(crate) whole: usize,
 }
 
@@ -45,7 +45,7 @@ impl Quorum {
     }
 }
 
-/// Refuses a quorum for good if the chain never has so many members, and for now if it has not.
+/// Refuses a quorum permanently if the chain never has so many members, and for now if it has not.
 fn check_quorum(level: Level, members: Members, service: ServiceName) -> Result<(), Refused> {
     permits_quorum(level, members.whole).map_err(|trouble| service.word(trouble))?;
     permits_quorum(level, members.now)
@@ -61,7 +61,7 @@ pub(crate) fn check_level(
 ) -> Result<(Level, Option<Bound>), Refused> {
     let mode = entry.map(|entry| entry.mode);
     let preference = entry.and_then(|entry| entry.preference);
-    let (level, bound) = call.request.permits(mode, preference, &call.demand)?;
+    let (level, bound) = call.request.permits(mode, preference, &call.consistency)?;
     check_quorum(level, members, call.request.service())?;
     Ok((level, bound))
 }

@@ -1,25 +1,25 @@
 //! Reads on the chain thread: what a request looks at, and what is shown to it.
 
-use fader_chain::{EntryId, Input, Level, Reply, Scope, Session, Token};
+use fader_chain::{CorrelationId, EntryId, Input, Level, Reply, Scope, Session};
 use fader_services::catalog;
-use fader_services::level::Receipt;
+use fader_services::level::ReplyMetadata;
 use fader_services::request::{Refusal as Refused, Reply as Answered};
 use fader_services::service::{Sight, Trouble};
 use fader_services::{Call, ViewError};
 
 use super::context::{name_of, reads_keys, unreadable};
-use super::pending::Work;
-use super::showing::{Item, Showing};
+use super::pending::PendingRequest;
+use super::read_source::{Item, ReadSource};
 use super::thread::ChainThread;
 
 impl ChainThread {
     /// Begins a read.
-    pub(super) fn read(&mut self, work: Box<Work>, level: Level) {
+    pub(super) fn read(&mut self, work: Box<PendingRequest>, level: Level) {
         if matches!(level, Level::Eventual { .. } | Level::Barrier) {
             return self.read_tentative(work, level);
         }
         let scope = match &*work {
-            Work::Read { call, .. } => self.scope(call, work.following().is_some()),
+            PendingRequest::Read { call, .. } => self.scope(call, work.context().is_some()),
             _ => Ok(Scope::All),
         };
         let asked = scope.and_then(|scope| Ok((scope, self.awaited(&work)?)));
@@ -29,7 +29,7 @@ impl ChainThread {
     /// Begins a read of what `scope` names that waits for what its session has seen.
     pub(super) fn ask_replica(
         &mut self,
-        work: Box<Work>,
+        work: Box<PendingRequest>,
         level: Level,
         asked: Result<(Scope, Option<Session>), ViewError>,
     ) {
@@ -37,7 +37,7 @@ impl ChainThread {
             Ok(asked) => asked,
             Err(error) => return work.show_trouble(Trouble::Unreadable(error), None),
         };
-        let token = self.desk.put(work);
+        let token = self.requests.put(work);
         self.step(Input::Read {
             token,
             scope,
@@ -54,7 +54,7 @@ impl ChainThread {
             return Ok(Scope::All);
         };
         let mut keys = vec![catalog::name_key(name)];
-        let collection = match call.demand.collection {
+        let collection = match call.consistency.collection {
             None => self.collection(call)?,
             known => known,
         };
@@ -72,42 +72,42 @@ impl ChainThread {
     }
 
     /// Answers a read, in the step of the reply.
-    pub(super) fn tell(&self, work: Box<Work>, reply: &Reply, showing: Showing) {
+    pub(super) fn tell(&self, work: Box<PendingRequest>, reply: &Reply, source: ReadSource) {
         match self.follow(&work, reply) {
-            Ok(followed) => work.show(showing, followed),
+            Ok(update) => work.show(source, update),
             Err(error) => work.show_trouble(Trouble::Unreadable(error), None),
         }
     }
 
     /// Answers a read with what stands in its way, in the step of the reply.
-    pub(super) fn tell_trouble(&mut self, token: Token, reply: &Reply, trouble: Trouble) {
-        let work = self.desk.take(token);
+    pub(super) fn tell_trouble(&mut self, token: CorrelationId, reply: &Reply, trouble: Trouble) {
+        let work = self.requests.take(token);
         match self.follow(&work, reply) {
-            Ok(followed) => work.show_trouble(trouble, followed),
+            Ok(update) => work.show_trouble(trouble, update),
             Err(error) => work.show_trouble(Trouble::Unreadable(error), None),
         }
     }
 
     /// The answer at a commit id that is in the log and not applied yet, with what is told of it.
-    fn answer_at(&self, at: EntryId, call: &Call) -> Result<(Answered, Receipt), Refused> {
-        let view = self.replica.view_at(at, &**self.desk.snapshot());
-        let answered = self.desk.answer(&*view, call)?;
+    fn answer_at(&self, at: EntryId, call: &Call) -> Result<(Answered, ReplyMetadata), Refused> {
+        let view = self.replica.view_at(at, &**self.requests.snapshot());
+        let answered = self.requests.answer(&*view, call)?;
         let item = Item::committed(&*view, call).map_err(unreadable(call))?;
-        let receipt = item.map(|item| item.receipt(call));
-        Ok((answered, receipt.unwrap_or_default()))
+        let metadata = item.map(|item| item.metadata(call));
+        Ok((answered, metadata.unwrap_or_default()))
     }
 
     /// Answers a read with the state at the commit id `at`.
-    pub(super) fn show(&mut self, token: Token, at: EntryId) {
-        let work = self.desk.take(token);
-        let showing = match &*work {
-            Work::Read { call, .. } if self.desk.applied() < at => {
-                Showing::Answered(Box::new(self.answer_at(at, call)))
+    pub(super) fn show(&mut self, token: CorrelationId, at: EntryId) {
+        let work = self.requests.take(token);
+        let source = match &*work {
+            PendingRequest::Read { call, .. } if self.requests.applied() < at => {
+                ReadSource::Answered(Box::new(self.answer_at(at, call)))
             }
-            _ => Showing::Snapshot(self.desk.snapshot().clone()),
+            _ => ReadSource::Snapshot(self.requests.snapshot().clone()),
         };
         // What is shown may be newer than what had to be.
-        let at = at.max(self.desk.applied());
-        self.tell(work, &Reply::Show { at }, showing);
+        let at = at.max(self.requests.applied());
+        self.tell(work, &Reply::Show { at }, source);
     }
 }

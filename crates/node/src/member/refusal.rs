@@ -1,9 +1,9 @@
 //! How a request is refused that no service has answered: what its caller does next, and why.
 
+use fader_services::Reason;
 use fader_services::catalog;
 use fader_services::request::{Refusal as Refused, ServiceName};
 use fader_services::service::Trouble;
-use fader_services::{Reason, ViewError};
 
 /// What the caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,9 @@ impl From<fader_chain::Refusal> for Refusal {
 
 impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
-        catalog::Refusal::View(ViewError(refusal.to_string()))
+        catalog::Refusal::Unavailable {
+            reason: refusal.reason,
+            words: refusal.to_string(),
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - SH-1 a block is *gone* when its bytes are not here and the applied state, looked at after
 //!   that, has no row of it. Of the member that sent the row's record that means: the row was
-//!   removed, at or below the floor.
+//!   removed, at or below the safe point.
 
 use fader_services::blocks;
 
@@ -18,11 +18,15 @@ impl Shared {
     /// Answers what is asked of its blocks. It waits for the disk.
     pub(crate) fn answer_blocks(&self, asked: &BlockAsked) -> BlockTold {
         match asked {
-            BlockAsked::Hold(block, parts) => {
+            BlockAsked::Hold(block, bytes) => {
                 if let Some(reason) = self.refusal() {
                     return BlockTold::Failed(reason);
                 }
-                match self.blocks.hold(*block, parts) {
+                let held = match bytes.block() == *block {
+                    true => self.blocks.hold(bytes.clone()),
+                    false => Err(PutError::Differs(block.id)),
+                };
+                match held {
                     Ok(()) => BlockTold::Held,
                     Err(PutError::Full) => BlockTold::Full,
                     Err(error) => BlockTold::Failed(error.to_string()),
@@ -54,7 +58,7 @@ impl Shared {
                     return self.without(*id);
                 };
                 match store.read(*id, range) {
-                    Ok(bytes) => BlockTold::Bytes(bytes.into()),
+                    Ok(bytes) => BlockTold::Bytes(bytes),
                     Err(ReadError::Absent(id)) => self.without(id),
                     Err(error) => {
                         tracing::error!(%error, "a block was not read");

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fader_chain::{Behind, EntryId, Replica, Wait};
+use fader_chain::{EntryId, Replica, ReplicationLag, WaitReason};
 use fader_services::Table;
 use fader_services::catalog::DomainEntry;
 use parking_lot::{Mutex, RwLock};
 
 use super::blocks::MemberBlocks;
-use super::closing::Waitings;
-use super::gate::Gate;
+use super::mode_drain::DrainBlockers;
+use super::pause::PausePoint;
 use super::quorum::Members;
 use crate::secrets::seal::OpenKey;
 use crate::status::{Counters, Health};
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     /// Collections, so that a name costs no look into the engine.
     pub(super) collections: Cache<DomainEntry>,
     pub(crate) blocks: Arc<MemberBlocks>,
-    pub(crate) gate: Gate,
+    pub(crate) gate: PausePoint,
     pub(super) health: RwLock<Health>,
     is_damaged: AtomicBool,
     pub(super) queue_depth: AtomicU64,
@@ -42,19 +42,19 @@ pub(crate) struct Shared {
     /// By how many committed entries it is ahead of its chain; 0 while it takes part (LD-2).
     ahead: AtomicU64,
     pub(super) counters: Mutex<Counters>,
-    /// The last entry that it knows committed, and the floor of its configuration.
+    /// The last entry that it knows committed, and the safe point of its configuration.
     known: Mutex<(EntryId, EntryId)>,
     /// How far the others are behind, if it is the head.
-    pub(super) behind: Mutex<Vec<Behind>>,
+    pub(super) behind: Mutex<Vec<ReplicationLag>>,
     /// What it waits for, and when it said so.
-    waits: Mutex<(Vec<Wait>, Option<Instant>)>,
-    pub(crate) waitings: Waitings,
+    waits: Mutex<(Vec<WaitReason>, Option<Instant>)>,
+    pub(crate) blockers: DrainBlockers,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
 }
 
 impl Shared {
-    /// What a life begins with, on an engine in a folder that is held.
+    /// What an incarnation begins with, on an engine in a folder that is held.
     pub(super) fn new(
         engine: Arc<dyn Engine>,
         blocks: MemberBlocks,
@@ -65,7 +65,7 @@ impl Shared {
             blocks: Arc::new(blocks),
             keys: Cache::of(&[Table::AccessKeys]),
             collections: Cache::of(&[Table::Domains, Table::Names]),
-            gate: Gate::default(),
+            gate: PausePoint::default(),
             health: RwLock::new(Health::Serving),
             is_damaged: AtomicBool::new(false),
             queue_depth: AtomicU64::new(0),
@@ -78,7 +78,7 @@ impl Shared {
             known: Mutex::default(),
             behind: Mutex::default(),
             waits: Mutex::default(),
-            waitings: Waitings::default(),
+            blockers: DrainBlockers::default(),
             _lock: lock,
         }
     }
@@ -157,7 +157,7 @@ impl Shared {
     }
 
     /// Up to where all members have applied the log, as its configuration says.
-    pub(super) fn floor(&self) -> EntryId {
+    pub(super) fn safe_point(&self) -> EntryId {
         self.known.lock().1
     }
 
@@ -173,12 +173,12 @@ impl Shared {
         let ahead = replica.ahead().unwrap_or_default();
         self.ahead.store(ahead, Ordering::Relaxed);
         let adopted = replica.configuration();
-        let floor = adopted.map_or(EntryId::ZERO, |adopted| adopted.floor);
-        *self.known.lock() = (replica.commit(), floor);
+        let safe_point = adopted.map_or(EntryId::ZERO, |adopted| adopted.safe_point);
+        *self.known.lock() = (replica.commit(), safe_point);
         let mut counters = self.counters.lock();
         counters.epoch = replica.epoch();
         counters.commit_index = replica.commit().index;
-        counters.tally = replica.tally();
+        counters.counters = replica.counters();
         counters.eventual = eventual;
         counters.log_entries = log.entries;
         counters.log_bytes = log.bytes;
@@ -194,18 +194,18 @@ impl Shared {
     }
 
     /// So far the others are behind.
-    pub(crate) fn on_behind(&self, behind: Vec<Behind>) {
+    pub(crate) fn on_behind(&self, behind: Vec<ReplicationLag>) {
         *self.behind.lock() = behind;
     }
 
     /// This is waited for now.
-    pub(crate) fn on_waits(&self, waits: Vec<Wait>) {
+    pub(crate) fn on_waits(&self, waits: Vec<WaitReason>) {
         *self.waits.lock() = (waits, Some(Instant::now()));
     }
 
     /// What is waited for, and how long ago the member's thread said so; nothing before the first
     /// time.
-    pub(crate) fn waits(&self) -> (Vec<Wait>, Option<Duration>) {
+    pub(crate) fn wait_reasons(&self) -> (Vec<WaitReason>, Option<Duration>) {
         let (waits, said_at) = &*self.waits.lock();
         (waits.clone(), said_at.map(|at| at.elapsed()))
     }

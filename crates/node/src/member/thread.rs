@@ -1,15 +1,15 @@
 //! The thread that drives the chain: it alone steps the replica, writes the log and brings the
 //! engine forward.
 //!
-//! One turn: take what is queued, step the replica with each, send what it says to others, write
-//! all records in one go, sync once, apply once, answer all. Nothing else touches the log, so the
-//! latency of a lone write is one wake-up, one write and one sync.
+//! One iteration takes what is queued, steps the replica with each, and sends its messages to
+//! others. It writes all records in one go, syncs once, applies once, answers all. Nothing else
+//! touches the log, so the latency of a lone write is one wake-up, one write and one sync.
 //!
 //! Invariants:
-//! - T1 see `desk`.
-//! - T2 a reader who got an answer sees what it says: replies leave after the engine has it.
-//! - T3 the log lets go of nothing that the engine has not made durable.
-//! - T4 between two turns, all records are written and all that is committed is applied.
+//! - THREAD-1 see `requests`.
+//! - THREAD-2 a reader who got an answer sees what it says: replies leave after the engine has it.
+//! - THREAD-3 the log lets go of nothing that the engine has not made durable.
+//! - THREAD-4 between two turns, all records are written and all that is committed is applied.
 //!
 //! Deliberately absent: rules of the chain; those are `fader_chain::Replica`'s. What is due beside
 //! requests is in `upkeep`.
@@ -20,21 +20,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use fader_chain::{
-    Configuration, Effect, EntryId, Envelope, Fill, Identity, Input, Level, Lsn, Mutation, Record,
-    Replica, Reply, Token,
+    Configuration, CorrelationId, Effect, EntryId, Envelope, Identity, Input, Level, Lsn, Mutation,
+    Record, Replica, TransferStep,
 };
-use fader_services::service::Trouble;
 use fader_services::{Reason, Table};
 
-use super::closing::Closings;
-use super::company::{Company, Lease, Notice};
-use super::desk::Desk;
+use super::cluster_links::{ClusterLinks, Lease, MemberEvent};
 use super::fetching::Holding;
-use super::pending::Work;
+use super::mode_drain::DrainingDomains;
+use super::pending::PendingRequest;
 use super::pending::ask::Ask;
 use super::refusal::{Kind, Refusal};
+use super::request_table::RequestTable;
 use super::state::Shared;
-use super::weight::size_of;
 use crate::clock;
 use crate::settings::Settings;
 use crate::storage::blocks::BlockId;
@@ -42,7 +40,9 @@ use crate::storage::cache::touches;
 use crate::storage::engine::{EngineError, Pair};
 use crate::storage::log::Log;
 
-/// How often the thread looks after itself when nobody asks for anything.
+mod effects;
+
+/// How often the thread looks after itself when no request comes.
 const TICK: Duration = Duration::from_millis(100);
 /// The same for a member of a chain of several, which may have to say something again.
 const TICK_IN_COMPANY: Duration = Duration::from_millis(20);
@@ -54,16 +54,16 @@ const BATCH_BYTES: usize = 4 << 20;
 /// What the thread is asked to do.
 pub(crate) enum Job {
     /// A request that may change state.
-    Submit(Box<Work>),
+    Submit(Box<PendingRequest>),
     /// A request that changes nothing, at a level.
-    Read(Box<Work>, Level),
+    Read(Box<PendingRequest>, Level),
     /// Another member says something.
     Message(Envelope),
     /// The coordinator published a configuration.
     Configuration(Arc<Configuration>),
     /// There is a lease.
     Lease(Lease),
-    /// The life is over; another begins.
+    /// The incarnation is over; another begins.
     Live(Identity),
     /// A reader found that the store is damaged.
     Damaged(String),
@@ -80,9 +80,9 @@ pub(crate) struct ChainThread {
     pub(super) jobs: Receiver<Job>,
     pub(super) settings: Settings,
     pub(super) shared: Arc<Shared>,
-    pub(super) company: Option<Company>,
+    pub(super) links: Option<ClusterLinks>,
     pub(super) replica: Replica,
-    pub(super) desk: Desk,
+    pub(super) requests: RequestTable,
     pub(super) log: Log,
     /// The greatest epoch adopted on this disk.
     pub(super) epoch: u64,
@@ -94,18 +94,18 @@ pub(crate) struct ChainThread {
     records_bytes: usize,
     /// What is to be done to the engine, in order.
     applies: Vec<(EntryId, Arc<Vec<Mutation>>)>,
-    fills: VecDeque<Fill>,
+    fills: VecDeque<TransferStep>,
     /// Blocks that may have no row.
     pub(super) rowless: Vec<BlockId>,
     /// What waits for bytes of blocks.
     pub(super) holding: Holding,
     /// Reads that wait until the engine has an entry.
-    pub(super) showing: Vec<(EntryId, Token)>,
+    pub(super) to_show: Vec<(EntryId, CorrelationId)>,
     effects: Vec<Effect>,
     /// Collections on their way to the mode `strong`.
-    pub(super) closings: Closings,
+    pub(super) draining_domains: DrainingDomains,
     /// Eventual writes whose next input is due when the effects are performed.
-    pub(super) turned: VecDeque<Box<Work>>,
+    pub(super) turned: VecDeque<Box<PendingRequest>>,
     /// The lease, and the alarms of clocks that were heeded.
     pub(super) lease: Lease,
     pub(super) alarms: u64,
@@ -137,16 +137,21 @@ impl ChainThread {
         log: Log,
         (applied, epoch): (EntryId, u64),
         me: Identity,
-        company: Option<Company>,
+        links: Option<ClusterLinks>,
     ) -> Self {
         let committed = shared.engine.snapshot();
         let is_filling = shared.engine.is_filling();
         let mut thread = ChainThread {
             jobs,
-            replica: Replica::new(me, settings.tuning()),
-            desk: Desk::new(settings.clone(), shared.blocks.clone(), committed, applied),
+            replica: Replica::new(me, settings.settings()),
+            requests: RequestTable::new(
+                settings.clone(),
+                shared.blocks.clone(),
+                committed,
+                applied,
+            ),
             settings,
-            company,
+            links,
             log,
             epoch,
             is_filling,
@@ -157,9 +162,9 @@ impl ChainThread {
             fills: VecDeque::new(),
             rowless: Vec::new(),
             holding: Holding::default(),
-            showing: Vec::new(),
+            to_show: Vec::new(),
             effects: Vec::new(),
-            closings: Closings::new(),
+            draining_domains: DrainingDomains::new(),
             turned: VecDeque::new(),
             lease: Lease::default(),
             alarms: 0,
@@ -181,17 +186,17 @@ impl ChainThread {
         thread
     }
 
-    /// Serves until it is told to end, or until nobody is left who could ask.
+    /// Serves until it is told to end, or until no handle is left that could ask.
     pub(crate) fn run(mut self) {
         let _failed_if_it_panics = FailOnPanic {
             shared: self.shared.clone(),
-            notices: self.company.as_ref().map(|it| it.notices.clone()),
+            notices: self.links.as_ref().map(|it| it.notices.clone()),
         };
         loop {
             let patience = self.patience();
             self.shared.gate.pass();
             let flow = match self.jobs.recv_timeout(patience) {
-                Ok(job) => self.turn(job),
+                Ok(job) => self.iterate(job),
                 Err(RecvTimeoutError::Timeout) => {
                     self.on_idle();
                     Flow::On
@@ -212,7 +217,7 @@ impl ChainThread {
     }
 
     fn patience(&mut self) -> Duration {
-        let sweeps = self.desk.sweep().is_due() && self.is_sweeper() && !self.is_unreadable;
+        let sweeps = self.requests.sweep().is_due() && self.is_sweeper() && !self.is_unreadable;
         if sweeps {
             return Duration::ZERO;
         }
@@ -220,14 +225,14 @@ impl ChainThread {
     }
 
     fn tick(&self) -> Duration {
-        match self.company {
+        match self.links {
             None => TICK,
             Some(_) => TICK_IN_COMPANY,
         }
     }
 
     /// Steps with what is queued and makes it durable.
-    fn turn(&mut self, first: Job) -> Flow {
+    fn iterate(&mut self, first: Job) -> Flow {
         let mut next = Some(first);
         let mut flow = Flow::On;
         let mut jobs = 0;
@@ -249,9 +254,9 @@ impl ChainThread {
         flow
     }
 
-    /// What is queued. Before a turn is over, whoever is about to ask for something, on a machine
-    /// that is busy, does so first: one write and one sync are for all. On one that is idle this is
-    /// nothing.
+    /// What is queued. Before an iteration is over, a thread that is about to ask for something, on
+    /// a machine that is busy, does so first. One write and one sync are for all. On one that is
+    /// idle this is nothing.
     fn next_of_turn(&self, has_yielded: &mut bool) -> Option<Job> {
         let next = self.jobs.try_recv().ok();
         if next.is_some() || *has_yielded {
@@ -288,19 +293,19 @@ impl ChainThread {
         }
     }
 
-    pub(super) fn submit(&mut self, work: Box<Work>) {
+    pub(super) fn submit(&mut self, work: Box<PendingRequest>) {
         let ask = match work.ask() {
             Ask::Gather(name) => self.gather(name, &work),
             ask => ask,
         };
-        let token = self.desk.put(work);
+        let token = self.requests.put(work);
         self.step(ask.of(token));
     }
 
     /// Says what has gathered, writes, syncs, applies, answers, until there is nothing left.
     pub(super) fn flush(&mut self) {
         self.step(Input::Flush);
-        while self.work() && self.company.is_some() {
+        while self.work() && self.links.is_some() {
             self.step(Input::Flush);
         }
     }
@@ -355,12 +360,12 @@ impl ChainThread {
         self.shared.collections.on_applied(&pairs);
         self.shared.blocks.on_applied(&pairs, last);
         if touches(&pairs, Table::Garbage) {
-            self.desk.sweep().on_garbage();
+            self.requests.sweep().on_garbage();
         }
         if touches(&pairs, Table::Closing) {
-            self.closings.on_change();
+            self.draining_domains.on_change();
         }
-        self.desk.on_changed(&pairs);
+        self.requests.on_changed(&pairs);
         self.on_applied(last);
         self.step(Input::Applied(last));
         self.wake();
@@ -368,35 +373,36 @@ impl ChainThread {
 
     fn on_applied(&mut self, last: EntryId) {
         self.log.kept_mut().release(last);
-        self.desk.on_applied(self.shared.engine.snapshot(), last);
-        let due = |(at, _): &mut (EntryId, Token)| *at <= last;
-        for (at, token) in self.showing.extract_if(.., due).collect::<Vec<_>>() {
+        self.requests
+            .on_applied(self.shared.engine.snapshot(), last);
+        let due = |(at, _): &mut (EntryId, CorrelationId)| *at <= last;
+        for (at, token) in self.to_show.extract_if(.., due).collect::<Vec<_>>() {
             self.show(token, at);
         }
     }
 
-    fn fill(&mut self, fill: Fill) {
+    fn fill(&mut self, fill: TransferStep) {
         let engine = self.shared.engine.clone();
         let filled = match &fill {
-            Fill::Begin => engine.begin_fill(),
-            Fill::Range(content) => engine.fill(content),
-            Fill::End { at } => engine.end_fill(*at),
+            TransferStep::Begin => engine.begin_fill(),
+            TransferStep::Range(content) => engine.fill(content),
+            TransferStep::End { at } => engine.end_fill(*at),
         };
         match (filled, fill) {
             (Err(error), _) => self.fail(&error.to_string()),
-            (Ok(()), Fill::Begin) => {
+            (Ok(()), TransferStep::Begin) => {
                 self.is_filling = true;
                 self.step(Input::Filled);
             }
-            (Ok(()), Fill::Range(_)) => {
-                self.desk.on_filling(engine.snapshot());
+            (Ok(()), TransferStep::Range(_)) => {
+                self.requests.on_filling(engine.snapshot());
                 self.step(Input::Filled);
             }
-            (Ok(()), Fill::End { at }) => {
+            (Ok(()), TransferStep::End { at }) => {
                 self.is_filling = false;
                 self.shared.keys.clear();
                 self.shared.collections.clear();
-                self.closings.on_change();
+                self.draining_domains.on_change();
                 self.on_applied(at);
                 self.step(Input::Filled);
             }
@@ -409,7 +415,7 @@ impl ChainThread {
         let asked = Self::asked(&input);
         let stepped = self
             .replica
-            .step(clock::now(), input, &mut self.desk, &mut effects);
+            .step(clock::now(), input, &mut self.requests, &mut effects);
         if let Err(error) = stepped {
             self.on_unreadable(asked, &error);
         }
@@ -419,87 +425,6 @@ impl ChainThread {
         }
         while let Some(work) = self.turned.pop_front() {
             self.submit(work);
-        }
-    }
-
-    fn perform(&mut self, effect: Effect) {
-        match effect {
-            Effect::Persist { lsn, record } => {
-                if let Record::Entry(entry) = &record {
-                    self.records_bytes += entry.changes.iter().map(size_of).sum::<usize>();
-                }
-                self.records.push(record);
-                self.records_last = lsn;
-            }
-            Effect::Send { to, envelope } => {
-                if let Some(company) = &self.company {
-                    company.outbox.send(to, envelope);
-                }
-            }
-            Effect::Apply { id, mutations } => self.applies.push((id, mutations)),
-            Effect::Fill(fill) => self.fills.push_back(fill),
-            Effect::Reply { token, reply } => self.reply(token, &reply),
-            Effect::Coordinator(report) => self.notify(Notice::Report(report)),
-            Effect::Stop(stop) => self.on_stop(stop),
-            Effect::Foreign { from, epoch } => {
-                let node = from.0;
-                tracing::warn!(
-                    node,
-                    epoch,
-                    "dropped a message of a life or an epoch that is over"
-                );
-            }
-        }
-    }
-
-    pub(super) fn notify(&self, notice: Notice) {
-        if let Some(company) = &self.company {
-            // Whoever keeps the session is gone only when the node is closing.
-            drop(company.notices.send(notice));
-        }
-    }
-
-    fn reply(&mut self, token: Token, reply: &Reply) {
-        match *reply {
-            Reply::Decided { id } => {
-                let work = self.desk.take(token);
-                match self.shared.failure() {
-                    None if work.waits().is_some() => self.wait(work),
-                    None if work.is_eventual() => self.turned.push_back(work),
-                    None => match self.follow(&work, reply) {
-                        Ok(followed) => work.reply(id, followed),
-                        Err(error) => {
-                            work.fail(Refusal::of_store(Kind::Unknown, error.to_string()))
-                        }
-                    },
-                    Some(reason) => work.fail(Refusal::of_store(Kind::Unknown, reason)),
-                }
-            }
-            Reply::Show { at } if self.desk.applied() < at && self.desk.is_scan(token) => {
-                self.showing.push((at, token));
-            }
-            Reply::Show { at } => self.show(token, at),
-            Reply::Refused(refusal) => self.refuse(token, refusal),
-            Reply::Unknown => {
-                let refusal = match self.shared.refusal() {
-                    Some(reason) => Refusal::of_store(Kind::Unknown, reason),
-                    None => Refusal::new(Kind::Unknown, Reason::LifeOver),
-                };
-                self.desk.take(token).fail(refusal);
-            }
-            Reply::Repeated { id, ref result } => {
-                let work = self.desk.take(token);
-                match self.follow(&work, reply) {
-                    Ok(followed) => work.repeat(id, result, followed),
-                    Err(error) => work.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
-                }
-            }
-            Reply::Held(ref held) => self.on_held(token, held, reply),
-            Reply::Outcomes(ref settled) => self.on_outcomes(token, settled, reply),
-            Reply::ShowTentative { .. } => self.show_tentative(token, reply),
-            Reply::ShowRegister(ref shown) => self.show_register(token, shown, reply),
-            Reply::Lost(ref name) => self.tell_trouble(token, reply, Trouble::Lost(*name)),
-            Reply::Forgotten => self.tell_trouble(token, reply, Trouble::Forgotten),
         }
     }
 
@@ -513,9 +438,10 @@ impl ChainThread {
         self.look_for_bytes();
         self.step(Input::Tick);
         self.flush();
-        if self.company.is_some() {
+        if self.links.is_some() {
             self.shared.on_behind(self.replica.behind(clock::now()));
-            self.shared.on_waits(self.replica.waits(clock::now()));
+            self.shared
+                .on_waits(self.replica.wait_reasons(clock::now()));
         }
     }
 
@@ -561,7 +487,7 @@ enum Flow {
 /// Leaves the member failed if the thread ends by a broken invariant, and ends its session at once.
 struct FailOnPanic {
     shared: Arc<Shared>,
-    notices: Option<Sender<Notice>>,
+    notices: Option<Sender<MemberEvent>>,
 }
 
 impl Drop for FailOnPanic {
@@ -572,7 +498,7 @@ impl Drop for FailOnPanic {
                 .set_health(crate::status::Health::Failed(reason));
             if let Some(notices) = &self.notices {
                 // Without a keeper of its session there is none.
-                drop(notices.send(Notice::Stopped));
+                drop(notices.send(MemberEvent::Stopped));
             }
         }
     }

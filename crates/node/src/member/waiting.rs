@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use fader_services::{Reason, request};
 
-use super::desk::Desk;
-use super::pending::{Stage, Work};
+use super::pending::{PendingRequest, Stage};
 use super::refusal::{Kind, Refusal};
+use super::request_table::RequestTable;
 use super::thread::ChainThread;
 use crate::clock;
 use crate::storage::engine::Pair;
@@ -24,19 +24,19 @@ use crate::storage::engine::Pair;
 /// How often it is looked for clients that have gone.
 const LOOK_MS: u64 = 1000;
 
-impl Desk {
+impl RequestTable {
     /// Whether any request waits.
     pub(super) fn has_waiters(&self) -> bool {
         !self.parked.is_empty()
     }
 
     /// Has a request wait that was decided to; one that did already keeps its place.
-    fn park(&mut self, mut work: Box<Work>) {
+    fn park(&mut self, mut work: Box<PendingRequest>) {
         let Some((collection, wait)) = work.waits() else {
             return;
         };
         let now_ms = clock::now_ms();
-        let Work::Write { call, waiter, .. } = &mut *work else {
+        let PendingRequest::Write { call, waiter, .. } = &mut *work else {
             return;
         };
         let size = call.request.size();
@@ -86,11 +86,11 @@ impl Desk {
     }
 
     /// The next request that is to be decided again. One whose client has gone leaves.
-    fn next_woken(&mut self) -> Option<Box<Work>> {
+    fn next_woken(&mut self) -> Option<Box<PendingRequest>> {
         while let Some(token) = self.waiters.get_mut().pop() {
             match self.parked.remove(&token) {
                 Some(mut work) if !work.is_hung_up() => {
-                    if let Work::Write { stage, .. } = &mut *work {
+                    if let PendingRequest::Write { stage, .. } = &mut *work {
                         *stage = Stage::Strong;
                     }
                     return Some(work);
@@ -116,14 +116,14 @@ impl Desk {
 
 impl ChainThread {
     /// A request was decided to wait.
-    pub(super) fn wait(&mut self, work: Box<Work>) {
-        self.desk.park(work);
+    pub(super) fn wait(&mut self, work: Box<PendingRequest>) {
+        self.requests.park(work);
     }
 
     /// Has those decided again that may be served now. Says whether there were any.
     pub(super) fn wake(&mut self) -> bool {
         let mut has_woken = false;
-        while let Some(work) = self.desk.next_woken() {
+        while let Some(work) = self.requests.next_woken() {
             has_woken = true;
             self.submit(work);
         }
@@ -132,7 +132,7 @@ impl ChainThread {
 
     /// Time passes for those that wait: deadlines, clients that go, and the end of being the head.
     pub(super) fn attend(&mut self) {
-        if !self.desk.has_waiters() {
+        if !self.requests.has_waiters() {
             return;
         }
         if !self.is_sweeper() {
@@ -141,9 +141,9 @@ impl ChainThread {
         let now_ms = clock::monotonic_ms();
         if self.looked_at + LOOK_MS <= now_ms {
             self.looked_at = now_ms;
-            self.desk.forget_hung_up();
+            self.requests.forget_hung_up();
         }
-        self.until_ms = self.desk.waiters.get_mut().pass(clock::now_ms());
+        self.until_ms = self.requests.waiters.get_mut().pass(clock::now_ms());
         if self.wake() {
             self.flush();
         }
@@ -151,8 +151,8 @@ impl ChainThread {
 
     /// All that wait are refused.
     pub(super) fn dismiss(&mut self, refusal: &Refusal) {
-        for token in self.desk.waiters.get_mut().end() {
-            if let Some(work) = self.desk.parked.remove(&token) {
+        for token in self.requests.waiters.get_mut().end() {
+            if let Some(work) = self.requests.parked.remove(&token) {
                 work.fail(refusal.clone());
             }
         }
@@ -160,7 +160,7 @@ impl ChainThread {
 
     /// For how long the thread may rest, at most a tick: until the next deadline.
     pub(super) fn rest(&self, tick: Duration) -> Duration {
-        match self.until_ms.filter(|_| self.desk.has_waiters()) {
+        match self.until_ms.filter(|_| self.requests.has_waiters()) {
             None => tick,
             Some(until_ms) => {
                 let left_ms = until_ms.saturating_sub(clock::now_ms());

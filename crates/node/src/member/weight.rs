@@ -6,7 +6,7 @@ use fader_chain::{Change, ElementOp};
 pub(super) fn size_of(change: &Change) -> usize {
     match change {
         Change::Put { key, value } => key.len() + value.len(),
-        Change::Remove { key } | Change::Collect { key, .. } | Change::Turn { key, .. } => {
+        Change::Remove { key } | Change::Collect { key, .. } | Change::SetMode { key, .. } => {
             key.len()
         }
         Change::Merge { key, ops, .. } => key.len() + ops.iter().map(size_of_op).sum::<usize>(),

@@ -1,5 +1,5 @@
 //! Eventual operations in the shell: their way through the chain thread, and what a client is told.
-//! Reads ask for what is shown (`showing`); a write goes this way:
+//! Reads ask for what is shown (`source`); a write goes this way:
 //!
 //! ```text
 //!  Stage::Strong ── decide: its level is eventual ──┐
@@ -9,52 +9,57 @@
 //!  Stage::Held ────── Outcome ──▶ Outcomes ──▶ told how it ended
 //! ```
 //!
-//! A write that does not get its W waits as long as somebody waits for it; then it is forgotten
+//! A write that does not get its W waits as long as its asker waits for it. Then it is forgotten
 //! here, and the operation stays (EV-4).
 
 use bytes::Bytes;
-use fader_chain::{EntryId, Input, Outcome, Reply, RequestId, Scope, Shown, Token};
+use fader_chain::{CorrelationId, EntryId, Input, Outcome, QuorumRead, Reply, RequestId, Scope};
 use fader_services::service::{Sight, Trouble};
 use fader_services::{Call, ViewError};
 
 use super::pending::ask::Ask;
-use super::pending::{Stage, Work};
+use super::pending::{PendingRequest, Stage};
+use super::read_source::{Item, ReadSource};
 use super::refusal::{Kind, Refusal};
-use super::showing::{Item, Showing};
 use super::thread::ChainThread;
 
 impl ChainThread {
     /// W members hold an eventual write.
-    pub(super) fn on_held(&mut self, token: Token, held: &fader_chain::Receipt, reply: &Reply) {
-        let work = self.desk.take(token);
-        // Whoever asks after the reply finds it.
+    pub(super) fn on_held(
+        &mut self,
+        token: CorrelationId,
+        held: &fader_chain::WriteAck,
+        reply: &Reply,
+    ) {
+        let work = self.requests.take(token);
+        // A client that asks after the reply finds it.
         self.shared
             .on_unsettled(self.replica.eventual_counts().held);
         match (self.shared.failure(), self.follow(&work, reply)) {
             (Some(reason), _) => work.fail(Refusal::of_store(Kind::Unknown, reason)),
-            (None, Ok(followed)) => self.turned.extend(work.held(held, followed)),
+            (None, Ok(update)) => self.turned.extend(work.held(held, update)),
             (None, Err(error)) => work.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
         }
     }
 
-    /// An eventual write is settled, and whoever asked waits to hear how.
+    /// An eventual write is settled, and its asker waits to hear how.
     pub(super) fn on_outcomes(
         &mut self,
-        token: Token,
+        token: CorrelationId,
         settled: &[(EntryId, Outcome)],
         reply: &Reply,
     ) {
-        let work = self.desk.take(token);
+        let work = self.requests.take(token);
         match self.follow(&work, reply) {
-            Ok(followed) => work.settled(settled, followed),
+            Ok(update) => work.settled(settled, update),
             Err(error) => work.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
         }
     }
 
     /// Decides after a barrier on the register of the write (BR-1).
-    pub(super) fn gather(&self, name: Option<RequestId>, work: &Work) -> Ask {
+    pub(super) fn gather(&self, name: Option<RequestId>, work: &PendingRequest) -> Ask {
         let keys = match work {
-            Work::Write { call, .. } => self.item(call),
+            PendingRequest::Write { call, .. } => self.item(call),
             _ => Ok(None),
         };
         // What cannot be read is said by who decides.
@@ -63,18 +68,18 @@ impl ChainThread {
 
     /// Begins a read that takes note of what is not settled. Whether there is no such collection,
     /// only the head can say.
-    pub(super) fn read_tentative(&mut self, work: Box<Work>, level: fader_chain::Level) {
+    pub(super) fn read_tentative(&mut self, work: Box<PendingRequest>, level: fader_chain::Level) {
         let key = match &*work {
-            Work::Read { call, .. } => self.item(call),
+            PendingRequest::Read { call, .. } => self.item(call),
             _ => Ok(None),
         };
         let is_last = self.replica.is_head() && !self.lags(&work);
         let scope = match (key, work.is_query()) {
             (Ok(None), _) if !is_last => return work.refuse(fader_chain::Refusal::NotServing),
             (Ok(None), _) => {
-                let at = self.desk.applied();
-                let showing = Showing::Snapshot(self.desk.snapshot().clone());
-                return self.tell(work, &Reply::Show { at }, showing);
+                let at = self.requests.applied();
+                let source = ReadSource::Snapshot(self.requests.snapshot().clone());
+                return self.tell(work, &Reply::Show { at }, source);
             }
             (Ok(Some(_)), true) => Ok(Scope::All),
             (Ok(Some(keys)), false) => Ok(Scope::Keys(keys)),
@@ -95,48 +100,53 @@ impl ChainThread {
     }
 
     /// Answers an eventual read with what this member shows.
-    pub(super) fn show_tentative(&mut self, token: Token, reply: &Reply) {
-        let work = self.desk.take(token);
-        let showing = match &*work {
-            Work::Read { call, .. } => self.tentative(call),
+    pub(super) fn show_tentative(&mut self, token: CorrelationId, reply: &Reply) {
+        let work = self.requests.take(token);
+        let source = match &*work {
+            PendingRequest::Read { call, .. } => self.tentative(call),
             _ => return work.refuse(fader_chain::Refusal::NotServing),
         };
-        match showing {
-            Ok(showing) => self.tell(work, reply, showing),
+        match source {
+            Ok(source) => self.tell(work, reply, source),
             Err(error) => {
-                let followed = self.follow(&work, reply).ok().flatten();
-                work.show_trouble(Trouble::Unreadable(error), followed);
+                let update = self.follow(&work, reply).ok().flatten();
+                work.show_trouble(Trouble::Unreadable(error), update);
             }
         }
     }
 
-    fn tentative(&self, call: &Call) -> Result<Showing, ViewError> {
-        let snapshot = self.desk.snapshot().clone();
+    fn tentative(&self, call: &Call) -> Result<ReadSource, ViewError> {
+        let snapshot = self.requests.snapshot().clone();
         match self.collection(call)? {
-            Some(collection) => Showing::eventual(snapshot, collection, call, |start, end| {
+            Some(collection) => ReadSource::eventual(snapshot, collection, call, |start, end| {
                 self.replica
                     .operations_within(start, end)
                     .cloned()
                     .collect()
             }),
-            None => Ok(Showing::Snapshot(snapshot)),
+            None => Ok(ReadSource::Snapshot(snapshot)),
         }
     }
 
     /// Answers an eventual read with what several members show.
-    pub(super) fn show_register(&mut self, token: Token, shown: &Shown, reply: &Reply) {
+    pub(super) fn show_register(
+        &mut self,
+        token: CorrelationId,
+        shown: &QuorumRead,
+        reply: &Reply,
+    ) {
         let item = Item {
             committed: shown.committed.clone(),
             shown: shown.register.clone(),
         };
-        let snapshot = self.desk.snapshot().clone();
-        let work = self.desk.take(token);
-        self.tell(work, reply, Showing::Item(snapshot, Box::new(item)));
+        let snapshot = self.requests.snapshot().clone();
+        let work = self.requests.take(token);
+        self.tell(work, reply, ReadSource::Item(snapshot, Box::new(item)));
     }
 
     /// Nothing was done. Where a collection is not known, another member may know it (7.4).
-    pub(super) fn refuse(&mut self, token: Token, refusal: fader_chain::Refusal) {
-        let work = self.desk.take(token);
+    pub(super) fn refuse(&mut self, token: CorrelationId, refusal: fader_chain::Refusal) {
+        let work = self.requests.take(token);
         let is_elsewhere = refusal == fader_chain::Refusal::Denied
             && work.lacks_collection()
             && !self.replica.is_head();
@@ -146,26 +156,26 @@ impl ChainThread {
         });
     }
 
-    /// Forgets what nobody waits for any more, and what is waited for too long.
+    /// Forgets what no asker waits for any more, and what is waited for too long.
     pub(super) fn give_up(&mut self) {
-        for token in self.desk.overdue() {
+        for token in self.requests.overdue() {
             let so_far = self.replica.held_so_far(token);
-            let work = self.desk.take(token);
+            let work = self.requests.take(token);
             let held = match &*work {
-                Work::Write {
+                PendingRequest::Write {
                     stage: Stage::Held(_, held),
                     ..
-                } => Some(fader_chain::Receipt::clone(held)),
+                } => Some(fader_chain::WriteAck::clone(held)),
                 _ => so_far,
             };
-            let followed = held.map(|held| self.follow(&work, &Reply::Held(held)));
+            let update = held.map(|held| self.follow(&work, &Reply::Held(held)));
             // What cannot be read is not known: the session stays where it was.
-            work.miss(followed.and_then(|followed| followed.ok().flatten()));
+            work.miss(update.and_then(|update| update.ok().flatten()));
             self.step(Input::Abandon(token));
         }
-        for token in self.desk.given_up() {
-            self.showing.retain(|(_, other)| *other != token);
-            drop(self.desk.take(token));
+        for token in self.requests.given_up() {
+            self.to_show.retain(|(_, other)| *other != token);
+            drop(self.requests.take(token));
             self.step(Input::Abandon(token));
         }
     }

@@ -1,18 +1,19 @@
-//! Bytes of blocks between nodes, over connections of their own (docs/format/peer.md).
+//! Bytes of blocks between nodes, over connections of their own (docs/reference/format/peer.md).
 //!
 //! ```text
 //!  caller ── one question ──▶ host: the member's store of blocks
 //!         ◀── its answer ────
 //! ```
 //!
-//! A caller asks one thing at a time on a connection, and waits for the answer: what is under way
-//! is bounded, nothing is dropped, and a slow disk holds up those who ask it. A question may be
-//! asked again: it has the same answer.
+//! A caller asks one thing at a time on a connection, and waits for the answer. What is under way
+//! is bounded, nothing is dropped, and a slow disk holds up its askers. A question may be asked
+//! again: it has the same answer.
 //!
 //! Invariants:
-//! - BC1 a node has at most [`CALLS_MAX`] connections to another one; who needs one more waits.
-//! - BC2 of a caller at most [`HOSTED_MAX`] are served; one more ends the oldest.
-//! - BC3 an answer is that of the question before it: a connection on which anything failed ends.
+//! - BCONN-1 a node has at most [`CALLS_MAX`] connections to another one; who needs one more waits.
+//! - BCONN-2 of a caller at most [`HOSTED_MAX`] are served; one more ends the oldest.
+//! - BCONN-3 an answer is that of the question before it: a connection on which anything failed
+//!   ends.
 //!
 //! Deliberately absent: what is asked of whom, and when.
 
@@ -33,8 +34,8 @@ use super::noise::Cipher;
 use super::outgoing::{CONNECT, WRITE};
 use super::record::{Lane, Opener, Sealer, put_message};
 use super::refusal::{PeerError, Who};
-use super::{Common, Peer};
-use crate::storage::blocks::{BLOCK_BYTES_MAX, Block, BlockId};
+use super::{Peer, PeerContext};
+use crate::storage::blocks::{BLOCK_BYTES_MAX, Block, BlockBytes, BlockId};
 
 /// Connections to one node.
 const CALLS_MAX: usize = 4;
@@ -53,8 +54,8 @@ const BUFFER: usize = 128 << 10;
 /// What is asked of a member's store of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockAsked {
-    /// To make a block of these bytes durable, which come in parts.
-    Hold(Block, Vec<Bytes>),
+    /// To make this block durable, if these bytes are its own.
+    Hold(Block, BlockBytes),
     /// For those of these blocks that are gone.
     Gone(Vec<BlockId>),
     /// For blocks that have rows, in the order of their ids, from behind this one on.
@@ -92,12 +93,13 @@ impl BlockAsked {
     pub(super) fn encode(&self, chain: ChainId, out: &mut Vec<u8>) {
         put_varint(out, u64::from(chain.0));
         match self {
-            BlockAsked::Hold(block, parts) => {
+            BlockAsked::Hold(block, bytes) => {
                 out.push(1);
                 out.extend_from_slice(&block.id.0.to_be_bytes());
                 put_varint(out, u64::from(block.size));
                 put_varint(out, u64::from(block.sum));
-                parts.iter().for_each(|part| out.extend_from_slice(part));
+                let parts = bytes.parts().iter();
+                parts.for_each(|part| out.extend_from_slice(part));
             }
             BlockAsked::Gone(ids) => {
                 out.push(6);
@@ -135,7 +137,8 @@ impl BlockAsked {
                     return Err(DecodeError::new("the size of a block"));
                 }
                 let block = Block { id, size, sum };
-                return Ok((chain, BlockAsked::Hold(block, vec![bytes])));
+                let bytes = BlockBytes::of(id, vec![bytes]);
+                return Ok((chain, BlockAsked::Hold(block, bytes)));
             }
             2 => BlockAsked::Fetch(id, None),
             3 => {
@@ -293,7 +296,7 @@ impl BlockCalls {
     /// Asks another node, and waits for its answer; nothing when none came.
     pub(super) fn ask(
         &self,
-        common: &Common,
+        common: &PeerContext,
         node: NodeId,
         (chain, asked): (ChainId, &BlockAsked),
     ) -> Option<BlockTold> {
@@ -316,7 +319,7 @@ impl BlockCalls {
                 // It may have ended long ago.
                 Err(_) if !is_new => {}
                 Err(error) => {
-                    common.complaints.log(Who::Node(node), &error);
+                    common.log_once.log(Who::Node(node), &error);
                     return None;
                 }
             }
@@ -359,7 +362,7 @@ impl Drop for Place<'_> {
     }
 }
 
-fn connect(common: &Common, node: NodeId, peer: Peer) -> Result<Talk, PeerError> {
+fn connect(common: &PeerContext, node: NodeId, peer: Peer) -> Result<Talk, PeerError> {
     let stream = TcpStream::connect_timeout(&peer.address, CONNECT)?;
     stream.set_nodelay(true)?;
     let whom = (node, peer.disk);
@@ -388,7 +391,7 @@ impl BlockHosts {
         &self,
         (node, serial): (NodeId, u64),
         stream: &TcpStream,
-        common: &Common,
+        common: &PeerContext,
     ) -> Result<(), PeerError> {
         let stream = stream.try_clone()?;
         let directory = common.directory.read();
@@ -444,7 +447,7 @@ pub(super) fn serve(
     stream: &TcpStream,
     (node, serial): (NodeId, u64),
     (opener, sealer): (Opener, Sealer),
-    common: &Common,
+    common: &PeerContext,
 ) -> PeerError {
     if let Err(error) = common.block_hosts.enter((node, serial), stream, common) {
         return error;
@@ -458,7 +461,7 @@ fn answer_all(
     stream: &TcpStream,
     node: NodeId,
     (opener, sealer): (Opener, Sealer),
-    common: &Common,
+    common: &PeerContext,
 ) -> Result<(), PeerError> {
     stream.set_read_timeout(Some(IDLE))?;
     stream.set_write_timeout(Some(WRITE))?;

@@ -1,5 +1,5 @@
 //! The lease clocks of other processes, as this one saw them ([`Clocks`],
-//! docs/protocol/failures.md, section 6).
+//! docs/internals/protocol/failures.md, section 6).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,9 +35,9 @@ impl PeerClocks {
         self.pace
     }
 
-    /// What this life shows now.
-    pub(super) fn frame(&self, life: Incarnation) -> Frame {
-        self.clocks.lock().frame(life, clock::monotonic_ms())
+    /// What this incarnation shows now.
+    pub(super) fn frame(&self, incarnation: Incarnation) -> Frame {
+        self.clocks.lock().frame(incarnation, clock::monotonic_ms())
     }
 
     /// A process of another node showed its clock; this one's shows `now_ms`.
@@ -80,7 +80,7 @@ impl PeerClocks {
         self.clocks.lock().retain(is_peer);
     }
 
-    /// The peers whose clocks are known, with their lives and how often they fell behind.
+    /// The peers whose clocks are known, with their incarnations and how often they fell behind.
     #[cfg(test)]
     pub(super) fn heard(&self) -> Vec<(NodeId, Incarnation, u64)> {
         self.clocks.lock().heard().collect()

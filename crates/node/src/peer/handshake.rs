@@ -1,4 +1,5 @@
-//! How two nodes get to know each other, before anything else is said (docs/format/peer.md).
+//! How two nodes get to know each other, before anything else is said
+//! (docs/reference/format/peer.md).
 //!
 //! ```text
 //!  caller                                       host
@@ -11,8 +12,8 @@
 //! ```
 //!
 //! Invariants:
-//! - H1 who cannot prove to have the key learns nothing, not even why: the connection ends.
-//! - H2 a repeated first message gets no further than an answer that only the key opens.
+//! - SHAKE-1 who cannot prove to have the key learns nothing, not even why: the connection ends.
+//! - SHAKE-2 a repeated first message gets no further than an answer that only the key opens.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -31,7 +32,7 @@ use crate::secrets::cluster::ClusterKey;
 /// generation of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// What members say, and requests that are handed on.
+    /// What members say, and requests that are handed off.
     Messages,
     /// Bytes of blocks.
     Blocks,
@@ -80,7 +81,7 @@ impl Versions {
 
 /// What this node says of itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Me {
+pub(super) struct LocalIdentity {
     /// What it can speak.
     pub(super) versions: Versions,
     /// Which cluster it belongs to.
@@ -91,7 +92,7 @@ pub(super) struct Me {
 
 /// Who is at the other side, and what is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Met {
+pub(super) struct RemoteIdentity {
     pub(super) identity: Identity,
     pub(super) version: u64,
 }
@@ -100,10 +101,10 @@ pub(super) struct Met {
 pub(super) fn call(
     stream: &TcpStream,
     key: &ClusterKey,
-    me: Me,
+    me: LocalIdentity,
     (node, disk): (NodeId, DiskId),
     purpose: Purpose,
-) -> Result<(Met, Ciphers), PeerError> {
+) -> Result<(RemoteIdentity, Ciphers), PeerError> {
     let mut stream = Timed::new(stream);
     let preamble = purpose.preamble();
     let mut handshake = Handshake::new(key.reveal(), &preamble);
@@ -133,9 +134,9 @@ pub(super) fn call(
 pub(super) fn answer(
     stream: &TcpStream,
     key: &ClusterKey,
-    me: Me,
+    me: LocalIdentity,
     disk: impl FnOnce(NodeId) -> Option<DiskId>,
-) -> Result<(Met, Purpose, Ciphers), PeerError> {
+) -> Result<(RemoteIdentity, Purpose, Ciphers), PeerError> {
     let mut stream = Timed::new(stream);
     let mut preamble = [0; 8];
     stream.read_exact(&mut preamble)?;
@@ -156,12 +157,12 @@ pub(super) fn answer(
     Ok((judged?, purpose, handshake.split()))
 }
 
-/// Whether whoever has the key may come in.
+/// Whether a caller with the key may come in.
 fn judge(
     hello: &Hello,
-    me: Me,
+    me: LocalIdentity,
     disk: impl FnOnce(NodeId) -> Option<DiskId>,
-) -> Result<Met, PeerError> {
+) -> Result<RemoteIdentity, PeerError> {
     let Hello { met, .. } = *hello;
     if hello.cluster != me.cluster {
         return Err(PeerError::Cluster);
@@ -180,13 +181,13 @@ fn judge(
 /// hello := version_min version_max cluster:u128be identity whom
 /// ```
 struct Hello {
-    met: Met,
+    met: RemoteIdentity,
     cluster: u128,
     whom: NodeId,
 }
 
 impl Hello {
-    fn encode(me: Me, whom: NodeId) -> Vec<u8> {
+    fn encode(me: LocalIdentity, whom: NodeId) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, me.versions.min);
         put_varint(&mut out, me.versions.max);
@@ -204,7 +205,7 @@ impl Hello {
         let cluster = reader.u128()?;
         let identity = read_identity(&mut reader)?;
         Ok(Hello {
-            met: Met { identity, version },
+            met: RemoteIdentity { identity, version },
             cluster,
             whom: NodeId(reader.varint_u32()?),
         })
@@ -215,7 +216,7 @@ impl Hello {
 /// answer   := 0 version identity | refusal:u8
 /// identity := node incarnation:u128be disk:u128be
 /// ```
-fn encode_answer(judged: &Result<Met, PeerError>, me: Me) -> Vec<u8> {
+fn encode_answer(judged: &Result<RemoteIdentity, PeerError>, me: LocalIdentity) -> Vec<u8> {
     match judged {
         Ok(met) => {
             let mut out = vec![0];
@@ -232,7 +233,7 @@ fn encode_answer(judged: &Result<Met, PeerError>, me: Me) -> Vec<u8> {
     }
 }
 
-fn decode_answer(bytes: Bytes, me: Me) -> Result<Met, PeerError> {
+fn decode_answer(bytes: Bytes, me: LocalIdentity) -> Result<RemoteIdentity, PeerError> {
     let mut reader = Reader::new(bytes);
     match reader.byte()? {
         0 => {}
@@ -248,7 +249,7 @@ fn decode_answer(bytes: Bytes, me: Me) -> Result<Met, PeerError> {
         return Err(PeerError::Version);
     }
     let identity = read_identity(&mut reader)?;
-    Ok(Met { identity, version })
+    Ok(RemoteIdentity { identity, version })
 }
 
 fn put_identity(out: &mut Vec<u8>, identity: &Identity) {

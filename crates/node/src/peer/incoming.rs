@@ -1,10 +1,10 @@
 //! The connections that other nodes make to this one.
 //!
 //! Invariants:
-//! - N1 of those that have proved nothing there are few, each for a short time; one more ends the
-//!   oldest, so that nobody keeps members out by keeping connections open.
-//! - N2 of each member there is one: the newest that has proved to have the key.
-//! - N3 nothing is delivered in the name of another node than the one that has the connection.
+//! - GUEST-1 of those that have proved nothing there are few, each for a short time. One more ends
+//!   the oldest, so that open connections keep no member out.
+//! - GUEST-2 of each member there is one: the newest that has proved to have the key.
+//! - GUEST-3 nothing is delivered in the name of another node than the one that has the connection.
 
 use std::collections::VecDeque;
 use std::io::BufReader;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::clocks::Frame;
 use fader_chain::{ChainId, DecodeError, Envelope, Incarnation, NodeId, Reader};
-use fader_services::forward::{Asked, Told};
+use fader_services::forward::{ForwardedReply, ForwardedRequest};
 use fader_services::service::WAIT_MAX;
 use parking_lot::Mutex;
 
@@ -26,7 +26,7 @@ use super::outgoing::{KIND_ANSWER, KIND_CLOCK, KIND_ENVELOPE, KIND_REQUEST, KIND
 use super::record::{Opener, Sealer};
 use super::refusal::{PeerError, Who};
 use super::traffic::Traffic;
-use super::{Common, Reply};
+use super::{PeerContext, Reply};
 use crate::clock;
 
 /// Connections that have proved nothing yet.
@@ -43,12 +43,12 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Those that have proved nothing, oldest first.
 #[derive(Default)]
-pub(super) struct Unknown {
+pub(super) struct UnauthenticatedPool {
     next: AtomicU64,
     streams: Mutex<VecDeque<(u64, TcpStream)>>,
 }
 
-impl Unknown {
+impl UnauthenticatedPool {
     fn enter(&self, stream: &TcpStream) -> std::io::Result<u64> {
         let serial = self.next.fetch_add(1, Ordering::Relaxed);
         let stream = stream.try_clone()?;
@@ -80,7 +80,7 @@ pub(super) fn end(stream: &TcpStream) {
 }
 
 /// Takes connections until this node is closed.
-pub(super) fn run(listener: &TcpListener, common: &Common) {
+pub(super) fn run(listener: &TcpListener, common: &PeerContext) {
     std::thread::scope(|scope| {
         while !common.is_closed() {
             let (stream, address) = match listener.accept() {
@@ -106,12 +106,12 @@ pub(super) fn run(listener: &TcpListener, common: &Common) {
     });
 }
 
-fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
+fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &PeerContext) {
     let met = meet(stream, common);
     common.unknown.leave(serial);
     let (who, error) = match met {
         Ok((node, opener, None)) => {
-            common.complaints.forget(Who::Address(address));
+            common.log_once.forget(Who::Address(address));
             let error = receive(stream, (node, serial), opener, common);
             // The answers that it owes would have come this way.
             common.asks.fail(node);
@@ -124,7 +124,7 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
             return match error {
                 PeerError::Silent | PeerError::Ended => end(stream),
                 error => {
-                    common.complaints.log(Who::Node(node), &error);
+                    common.log_once.log(Who::Node(node), &error);
                     end(stream);
                 }
             };
@@ -135,7 +135,7 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
         }
     };
     if !common.is_closed() {
-        common.complaints.log(who, &error);
+        common.log_once.log(who, &error);
     }
     end(stream);
 }
@@ -143,7 +143,7 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &Common) {
 /// Who it is, when it has proved it; and what seals answers, where it asks about blocks.
 fn meet(
     stream: &TcpStream,
-    common: &Common,
+    common: &PeerContext,
 ) -> Result<(NodeId, Opener, Option<Sealer>), PeerError> {
     stream.set_nodelay(true)?;
     let disk = |node| common.directory.read().get(&node).map(|peer| peer.disk);
@@ -152,7 +152,7 @@ fn meet(
         Purpose::Messages => Opener::new(caller),
         Purpose::Blocks => blocks::questions(caller),
     };
-    // H2: only now it is known that this was not said before, by another.
+    // SHAKE-2: only now it is known that this was not said before, by another.
     let nothing = &mut |_| Err(PeerError::Frame);
     opener.read(&mut Timed::new(stream), nothing)?;
     let answers = (purpose == Purpose::Blocks).then(|| Sealer::new(host));
@@ -164,7 +164,7 @@ fn receive(
     stream: &TcpStream,
     (node, serial): (NodeId, u64),
     mut opener: Opener,
-    common: &Common,
+    common: &PeerContext,
 ) -> PeerError {
     if let Err(error) = common.sessions.enter(node, serial, stream, common) {
         return error;
@@ -178,7 +178,7 @@ fn read(
     stream: &TcpStream,
     node: NodeId,
     opener: &mut Opener,
-    common: &Common,
+    common: &PeerContext,
 ) -> Result<(), PeerError> {
     stream.set_read_timeout(Some(SILENCE))?;
     let mut buffered = BufReader::with_capacity(BUFFER, stream);
@@ -195,7 +195,7 @@ pub(super) fn take(
     body: Bytes,
     node: NodeId,
     traffic: &Arc<Traffic>,
-    common: &Common,
+    common: &PeerContext,
 ) -> Result<(), PeerError> {
     traffic.received.fetch_add(1, Ordering::Relaxed);
     let mut reader = Reader::new(body);
@@ -214,14 +214,14 @@ pub(super) fn take(
         KIND_REQUEST => {
             let chain = ChainId(reader.varint_u32()?);
             let (number, patience) = (reader.varint()?, reader.varint()?);
-            let asked = Asked::decode(reader.rest())?;
+            let asked = ForwardedRequest::decode(reader.rest())?;
             let reply = Reply::new((node, number), common.outgoing(node), common.version());
             let patience = PATIENCE_MAX.min(Duration::from_millis(patience));
             common.inbox.serve(chain, asked, patience, reply);
         }
         KIND_ANSWER => {
             let number = reader.varint()?;
-            let told = Told::decode(reader.rest())?;
+            let told = ForwardedReply::decode(reader.rest())?;
             common.asks.answer(node, number, told);
         }
         KIND_WITHDRAWAL => {
@@ -231,7 +231,7 @@ pub(super) fn take(
         }
         KIND_CLOCK => {
             let frame = Frame {
-                life: Incarnation(reader.u128()?),
+                incarnation: Incarnation(reader.u128()?),
                 stops: reader.varint()?,
                 clock_ms: reader.varint()?,
             };

@@ -1,27 +1,27 @@
 //! The way between nodes: framed TCP, on which only nodes of the cluster are heard
-//! (docs/format/peer.md, docs/decisions/0006-between-nodes.md).
+//! (docs/reference/format/peer.md, docs/internals/decisions/0006-between-nodes.md).
 //!
 //! ```text
 //!  chain thread ──send──▶ Outgoing ══ sealed frames ══▶ incoming ──deliver──▶ Inbox
 //!                         queue, thread                 thread
 //! ```
 //!
-//! Each node calls each other one, and what it says goes over the connection that it made: there
-//! are two between two nodes, each with one direction after its handshake.
+//! A node calls another one when it has something to say to it. That goes over the connection that
+//! it made. So there are up to two between two nodes, each with one direction after its handshake.
 //!
 //! Deliberately absent: a guarantee that a message arrives; who the nodes are, which the
 //! coordinator knows; what messages mean.
 
-mod asks;
+mod authenticated;
 mod blocks;
 mod clocks;
 mod handshake;
 mod incoming;
 mod noise;
 mod outgoing;
+mod pending_forwards;
 mod record;
 mod refusal;
-mod sessions;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -34,16 +34,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fader_chain::{ChainId, DiskId, Envelope, Identity, NodeId, Version};
-use fader_services::forward::{Asked, Told};
+use fader_services::forward::{ForwardedReply, ForwardedRequest};
 use parking_lot::{Mutex, RwLock};
 
-use asks::Asks;
+use authenticated::AuthenticatedPeers;
 use blocks::{BlockCalls, BlockHosts};
-use handshake::{Me, Versions};
-use incoming::Unknown;
-use outgoing::{Letter, Outgoing};
-use refusal::Complaints;
-use sessions::Sessions;
+use handshake::{LocalIdentity, Versions};
+use incoming::UnauthenticatedPool;
+use outgoing::{Outgoing, OutgoingMessage};
+use pending_forwards::PendingForwards;
+use refusal::LogOnce;
 use traffic::Traffic;
 
 pub use crate::secrets::cluster::{ClusterKey, KeyError};
@@ -53,7 +53,7 @@ pub use traffic::PeerCounters;
 
 /// What takes a member's messages to others: queues within a process, connections between nodes.
 pub(crate) trait Outbox: Send + Sync {
-    /// Sends what may be lost, at once: whoever sends waits for nobody.
+    /// Sends what may be lost, at once: the sender waits for no other node.
     fn send(&self, to: NodeId, envelope: Envelope);
 
     /// Asks about blocks at another member than `from`, and waits for the answer, on a thread that
@@ -66,8 +66,8 @@ pub(crate) trait Outbox: Send + Sync {
 pub trait Inbox: Send + Sync {
     /// What a member of a chain says. It may be lost.
     fn deliver(&self, chain: ChainId, envelope: Envelope);
-    /// A client's request to a chain that another node handed on, and how long that node waits.
-    fn serve(&self, chain: ChainId, asked: Asked, patience: Duration, reply: Reply);
+    /// A client's request to a chain that another node handed off, and how long that node waits.
+    fn serve(&self, chain: ChainId, asked: ForwardedRequest, patience: Duration, reply: Reply);
     /// That node does not wait any more for what comes of its request with this number, or of any.
     fn withdraw(&self, node: NodeId, number: Option<u64>);
     /// What is asked about blocks of a member of a chain.
@@ -83,16 +83,16 @@ pub struct Peer {
     pub disk: DiskId,
 }
 
-/// Why nothing was heard of a request that was handed on.
+/// Why nothing was heard of a request that was handed off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unheard {
+pub enum ForwardError {
     /// The other node did not get it.
     Untouched,
     /// It may have got it: the connection was lost, or it did not answer in time.
     Unknown,
 }
 
-/// The way back to a node that handed on a request.
+/// The way back to a node that handed off a request.
 pub struct Reply {
     node: NodeId,
     number: u64,
@@ -104,7 +104,7 @@ pub struct Reply {
 impl Reply {
     /// One whose asker is not to be reached any more.
     #[cfg(test)]
-    pub(crate) fn to_nobody(of: (NodeId, u64)) -> Self {
+    pub(crate) fn to_no_member(of: (NodeId, u64)) -> Self {
         Reply::new(of, None, Version::NEWEST)
     }
 
@@ -127,15 +127,18 @@ impl Reply {
     }
 
     /// Sends the answer. It may be lost: then its asker hears that the connection was.
-    pub fn send(self, told: &Told) {
+    pub fn send(self, told: &ForwardedReply) {
         if let Some(outgoing) = self.outgoing {
-            outgoing.send(Letter::Answer(self.number, told.encode(self.version)));
+            outgoing.send(OutgoingMessage::Answer(
+                self.number,
+                told.encode(self.version),
+            ));
         }
     }
 }
 
 /// What all threads of the connections have.
-struct Common {
+struct PeerContext {
     key: ClusterKey,
     cluster: u128,
     identity: Identity,
@@ -148,19 +151,19 @@ struct Common {
     homes: RwLock<BTreeMap<NodeId, NodeId>>,
     outgoing: RwLock<BTreeMap<NodeId, Arc<Outgoing>>>,
     traffic: Mutex<BTreeMap<NodeId, Arc<Traffic>>>,
-    unknown: Unknown,
-    sessions: Sessions,
-    asks: Asks,
+    unknown: UnauthenticatedPool,
+    sessions: AuthenticatedPeers,
+    asks: PendingForwards,
     block_calls: BlockCalls,
     block_hosts: BlockHosts,
-    complaints: Complaints,
+    log_once: LogOnce,
     refused: AtomicU64,
     is_closed: AtomicBool,
 }
 
-impl Common {
-    fn me(&self) -> Me {
-        Me {
+impl PeerContext {
+    fn me(&self) -> LocalIdentity {
+        LocalIdentity {
             versions: Versions {
                 min: Version::OLDEST.0.into(),
                 max: self.version().0.into(),
@@ -196,7 +199,7 @@ impl Common {
 
 /// The connections of one node to all others.
 pub struct Peers {
-    common: Arc<Common>,
+    common: Arc<PeerContext>,
     listener: Arc<TcpListener>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -213,7 +216,7 @@ impl Peers {
         key: ClusterKey,
         inbox: Arc<dyn Inbox>,
     ) -> io::Result<Arc<Peers>> {
-        let common = Arc::new(Common {
+        let common = Arc::new(PeerContext {
             key,
             cluster,
             identity: me,
@@ -224,12 +227,12 @@ impl Peers {
             homes: RwLock::default(),
             outgoing: RwLock::default(),
             traffic: Mutex::default(),
-            unknown: Unknown::default(),
-            sessions: Sessions::default(),
-            asks: Asks::default(),
+            unknown: UnauthenticatedPool::default(),
+            sessions: AuthenticatedPeers::default(),
+            asks: PendingForwards::default(),
             block_calls: BlockCalls::default(),
             block_hosts: BlockHosts::default(),
-            complaints: Complaints::default(),
+            log_once: LogOnce::default(),
             refused: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
         });
@@ -244,7 +247,8 @@ impl Peers {
         }))
     }
 
-    /// These are the nodes, from now on: others are not heard, and those are called where they are.
+    /// These are the nodes, from now on: others are not heard. Those are called where they are,
+    /// when there is something to say to them.
     ///
     /// # Errors
     /// [`io::Error`] when there is no thread for one of them; saying it again tries again.
@@ -279,6 +283,14 @@ impl Peers {
         Ok(())
     }
 
+    /// There is to be a connection to these nodes, also before anything is to be sent. They share a
+    /// chain with this one, and show each other their clocks (CK-0).
+    pub(crate) fn need(&self, nodes: impl IntoIterator<Item = NodeId>) {
+        let outgoing = self.common.outgoing.read();
+        let needed = nodes.into_iter().filter_map(|node| outgoing.get(&node));
+        needed.for_each(|it| it.need());
+    }
+
     /// The cluster's version: new connections are of it, where the other side knows it too. Those
     /// there are go on, for what a message is in it says itself.
     pub fn speak(&self, version: Version) {
@@ -299,7 +311,7 @@ impl Peers {
     pub fn send(&self, to: NodeId, chain: ChainId, envelope: Envelope) {
         let home = self.common.home(to);
         if let Some(outgoing) = self.common.outgoing.read().get(&home) {
-            outgoing.send(Letter::Envelope(chain, envelope));
+            outgoing.send(OutgoingMessage::Envelope(chain, envelope));
         }
     }
 
@@ -319,29 +331,40 @@ impl Peers {
     /// The way to the other members of a chain.
     pub(crate) fn way(self: &Arc<Self>, chain: ChainId) -> Arc<dyn Outbox> {
         let peers = self.clone();
-        Arc::new(Way { peers, chain })
+        Arc::new(ChainOutbox { peers, chain })
     }
 
     /// Hands a request to the node of another member of a chain, and waits for what comes of it.
     ///
     /// # Errors
-    /// [`Unheard`]: whether the other node may have done it.
+    /// [`ForwardError`]: whether the other node may have done it.
     pub async fn forward(
         &self,
         member: NodeId,
         chain: ChainId,
-        asked: &Asked,
+        asked: &ForwardedRequest,
         patience: Duration,
-    ) -> Result<Told, Unheard> {
+    ) -> Result<ForwardedReply, ForwardError> {
         let node = self.common.home(member);
-        let outgoing = self.common.outgoing(node).ok_or(Unheard::Untouched)?;
+        let outgoing = self.common.outgoing(node).ok_or(ForwardError::Untouched)?;
         if !outgoing.is_connected() {
-            return Err(Unheard::Untouched);
+            // The caller asks again, or elsewhere.
+            outgoing.need();
+            return Err(ForwardError::Untouched);
         }
-        let (number, told) = self.common.asks.begin(node).ok_or(Unheard::Untouched)?;
+        let (number, told) = self
+            .common
+            .asks
+            .begin(node)
+            .ok_or(ForwardError::Untouched)?;
         let millis = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        if !outgoing.send(Letter::Request(chain, number, millis, asked.encode())) {
-            return Err(Unheard::Untouched);
+        if !outgoing.send(OutgoingMessage::Request(
+            chain,
+            number,
+            millis,
+            asked.encode(),
+        )) {
+            return Err(ForwardError::Untouched);
         }
         // However this ends: the answer is not waited for any more.
         let awaited = asked.may_wait().then(|| Awaited {
@@ -364,7 +387,7 @@ impl Peers {
         };
         match told {
             Ok(Ok(told)) => Ok(told),
-            Ok(Err(_)) | Err(_) => Err(Unheard::Unknown),
+            Ok(Err(_)) | Err(_) => Err(ForwardError::Unknown),
         }
     }
 
@@ -415,10 +438,10 @@ impl Peers {
     }
 }
 
-/// A request whose answer may be long in coming. The node that has it hears when nobody waits for
+/// A request whose answer may be long in coming. The node that has it hears when no asker waits for
 /// that any more.
 struct Awaited<'a> {
-    common: &'a Common,
+    common: &'a PeerContext,
     node: NodeId,
     number: u64,
 }
@@ -430,7 +453,7 @@ impl Awaited<'_> {
             return;
         }
         if let Some(outgoing) = self.common.outgoing(self.node) {
-            outgoing.send(Letter::Withdrawal(self.number));
+            outgoing.send(OutgoingMessage::Withdrawal(self.number));
         }
     }
 }
@@ -445,12 +468,12 @@ impl Drop for Awaited<'_> {
 }
 
 /// The way to the other members of one chain.
-struct Way {
+struct ChainOutbox {
     peers: Arc<Peers>,
     chain: ChainId,
 }
 
-impl Outbox for Way {
+impl Outbox for ChainOutbox {
     fn send(&self, to: NodeId, envelope: Envelope) {
         self.peers.send(to, self.chain, envelope);
     }

@@ -1,6 +1,6 @@
-//! `Noise_NNpsk0_25519_ChaChaPoly_SHA256`, the part without sockets, randomness and key pairs: the
-//! two messages of its handshake, and the ciphers that follow (the Noise specification, revision
-//! 34, sections 5, 7.5 and 9).
+//! `Noise_NNpsk0_25519_ChaChaPoly_SHA256`, the part without sockets, randomness and key pairs. It
+//! has the two messages of its handshake, and the ciphers that follow (the Noise specification,
+//! revision 34, sections 5, 7.5 and 9).
 //!
 //! ```text
 //!  -> psk, e, payload          both know the key, or the payload does not open
@@ -11,8 +11,9 @@
 //! are values in, values out.
 //!
 //! Invariants:
-//! - Z1 a cipher never seals two messages under one nonce: nonces count, and it is not cloned.
-//! - Z2 whoever opens message n has opened all before it: nothing is left out, repeated, reordered.
+//! - NOISE-1 a cipher never seals two messages under one nonce: nonces count, and it is not cloned.
+//! - NOISE-2 a reader that opens message n has opened all before it: nothing is left out, repeated,
+//!   reordered.
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::{digest, hmac};
@@ -126,7 +127,7 @@ impl Handshake {
         Ok(payload)
     }
 
-    /// The ciphers of what follows: of whoever began, and of whoever answered.
+    /// The ciphers of what follows: of the caller, and of the answering node.
     pub(super) fn split(self) -> (Cipher, Cipher) {
         let [first, second, _] = derive(&self.chaining, &[]);
         (Cipher::new(&first), Cipher::new(&second))

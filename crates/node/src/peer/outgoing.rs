@@ -1,11 +1,14 @@
-//! One connection to one node, kept up: what is to be sent to it waits here, for a moment.
+//! One connection to one node, made when it is first needed, and then kept up: what is to be sent
+//! waits here, for a moment.
 //!
-//! A thread of its own encodes, seals and writes, so that whoever sends pays for a place in a queue
-//! and no more; all that has gathered while one write lasts goes with the next.
+//! A thread of its own encodes, seals and writes, so that a sender pays for a place in a queue and
+//! no more. All that has gathered while one write lasts goes with the next.
 //!
 //! Invariants:
-//! - O1 what waits is bounded; what does not fit, or finds no connection when one is due, is lost.
-//! - O2 a request that was taken is answered, or its asker hears that the connection was lost.
+//! - OUTBOX-1 what waits is bounded; what does not fit, or finds no connection when one is due, is
+//!   lost.
+//! - OUTBOX-2 a request that was taken is answered, or its asker hears that the connection was
+//!   lost.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -25,7 +28,7 @@ use super::handshake::{Purpose, call};
 use super::record::{Lane, PIECE_MAX, Sealer, put_message};
 use super::refusal::{PeerError, Who};
 use super::traffic::Traffic;
-use super::{Common, Peer};
+use super::{Peer, PeerContext};
 
 /// Messages that may wait. Entries in them are those of the log's window: they are not copied.
 const LETTERS_MAX: usize = 4096;
@@ -54,7 +57,7 @@ pub(super) const KIND_WITHDRAWAL: u8 = 4;
 pub(super) const KIND_CLOCK: u8 = 5;
 
 /// What goes to another node.
-pub(super) enum Letter {
+pub(super) enum OutgoingMessage {
     /// What a member of a chain says.
     Envelope(ChainId, Envelope),
     /// What a client asks of a chain, under the asker's number, and how many milliseconds it waits.
@@ -72,33 +75,33 @@ pub(super) enum Letter {
 /// body := 1 chain envelope | 2 chain number patience_ms asked | 3 number told | 4 number
 ///       | 5 incarnation:u128be stops clock_ms
 /// ```
-impl Letter {
+impl OutgoingMessage {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Letter::Envelope(chain, envelope) => {
+            OutgoingMessage::Envelope(chain, envelope) => {
                 out.push(KIND_ENVELOPE);
                 put_varint(out, u64::from(chain.0));
                 envelope.encode(out);
             }
-            Letter::Request(chain, number, patience, asked) => {
+            OutgoingMessage::Request(chain, number, patience, asked) => {
                 out.push(KIND_REQUEST);
                 put_varint(out, u64::from(chain.0));
                 put_varint(out, *number);
                 put_varint(out, *patience);
                 out.extend_from_slice(asked);
             }
-            Letter::Answer(number, told) => {
+            OutgoingMessage::Answer(number, told) => {
                 out.push(KIND_ANSWER);
                 put_varint(out, *number);
                 out.extend_from_slice(told);
             }
-            Letter::Withdrawal(number) => {
+            OutgoingMessage::Withdrawal(number) => {
                 out.push(KIND_WITHDRAWAL);
                 put_varint(out, *number);
             }
-            Letter::Clock(frame) => {
+            OutgoingMessage::Clock(frame) => {
                 out.push(KIND_CLOCK);
-                out.extend_from_slice(&frame.life.0.to_be_bytes());
+                out.extend_from_slice(&frame.incarnation.0.to_be_bytes());
                 put_varint(out, frame.stops);
                 put_varint(out, frame.clock_ms);
             }
@@ -108,7 +111,7 @@ impl Letter {
     /// Whether it must arrive in its place: an entry that comes before its predecessor is sent
     /// again.
     fn keeps_order(&self) -> bool {
-        let Letter::Envelope(_, envelope) = self else {
+        let OutgoingMessage::Envelope(_, envelope) = self else {
             return false;
         };
         matches!(
@@ -129,9 +132,11 @@ pub(super) struct Outgoing {
 
 #[derive(Default)]
 struct Queue {
-    letters: Vec<Letter>,
+    outgoing: Vec<OutgoingMessage>,
     /// The connection, while there is one.
     stream: Option<TcpStream>,
+    /// Whether a connection was needed.
+    is_needed: bool,
     is_closed: bool,
 }
 
@@ -164,15 +169,25 @@ impl Outgoing {
         self.queue.lock().stream.is_some()
     }
 
-    /// Queues a letter. Says whether there was room.
-    pub(super) fn send(&self, letter: Letter) -> bool {
+    /// From now on there is to be a connection.
+    pub(super) fn need(&self) {
         let mut queue = self.queue.lock();
-        if LETTERS_MAX <= queue.letters.len() || queue.is_closed {
+        if !std::mem::replace(&mut queue.is_needed, true) {
+            drop(queue);
+            self.due.notify_one();
+        }
+    }
+
+    /// Queues a letter. Says whether there was room.
+    pub(super) fn send(&self, message: OutgoingMessage) -> bool {
+        let mut queue = self.queue.lock();
+        if LETTERS_MAX <= queue.outgoing.len() || queue.is_closed {
             self.traffic.lost.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        queue.letters.push(letter);
-        let is_first = queue.letters.len() == 1;
+        queue.is_needed = true;
+        queue.outgoing.push(message);
+        let is_first = queue.outgoing.len() == 1;
         drop(queue);
         // Its thread waits only for the first.
         if is_first {
@@ -192,8 +207,13 @@ impl Outgoing {
         self.due.notify_one();
     }
 
-    /// Keeps the connection up until it is closed.
-    pub(super) fn run(&self, common: &Common) {
+    /// Makes the connection when it is first needed, and keeps it up until it is closed.
+    pub(super) fn run(&self, common: &PeerContext) {
+        let mut queue = self.queue.lock();
+        while !queue.is_needed && !queue.is_closed {
+            self.due.wait(&mut queue);
+        }
+        drop(queue);
         let mut retry = RETRY_MIN;
         while !self.queue.lock().is_closed {
             let ended = match self.connect(common) {
@@ -213,14 +233,14 @@ impl Outgoing {
             };
             common.asks.fail(self.node);
             if let Err(error) = ended {
-                common.complaints.log(Who::Node(self.node), &error);
+                common.log_once.log(Who::Node(self.node), &error);
             }
             self.pause(retry.mul_f64(rand::rng().random_range(0.5..1.0)));
             retry = RETRY_MAX.min(2 * retry);
         }
     }
 
-    fn connect(&self, common: &Common) -> Result<(TcpStream, Sealer), PeerError> {
+    fn connect(&self, common: &PeerContext) -> Result<(TcpStream, Sealer), PeerError> {
         let Peer { address, disk } = self.peer;
         let stream = TcpStream::connect_timeout(&address, CONNECT)?;
         stream.set_nodelay(true)?;
@@ -239,7 +259,7 @@ impl Outgoing {
         queue.stream = Some(stream.try_clone()?);
         drop(queue);
         self.traffic.connections.fetch_add(1, Ordering::Relaxed);
-        common.complaints.forget(Who::Node(self.node));
+        common.log_once.forget(Who::Node(self.node));
         let (node, version) = (self.node, met.version);
         tracing::info!(peer = %node, %address, version, "connected to a node");
         Ok((stream, sealer))
@@ -250,7 +270,7 @@ impl Outgoing {
         &self,
         mut stream: &TcpStream,
         mut sealer: Sealer,
-        common: &Common,
+        common: &PeerContext,
     ) -> Result<(), PeerError> {
         let mut lanes = Lanes::default();
         let mut out = Vec::new();
@@ -258,22 +278,22 @@ impl Outgoing {
         loop {
             if lanes.bulk.is_empty() {
                 self.wait(showing_at, common);
-                // Whoever is about to send, on a machine that is busy, does so first: one write
-                // carries it all. On one that is idle this is nothing.
+                // A thread that is about to send, on a machine that is busy, does so first: one
+                // write carries it all. On one that is idle this is nothing.
                 std::thread::yield_now();
             }
-            // Else the first write after its end would be lost, and nobody the wiser.
+            // Else the first write after its end would be lost without notice.
             is_silent(stream)?;
-            let Some(letters) = self.take() else {
+            let Some(outgoing) = self.take() else {
                 return Ok(());
             };
-            for letter in letters {
-                self.encode(&letter, &mut lanes);
+            for message in outgoing {
+                self.encode(&message, &mut lanes);
             }
             let now = Instant::now();
             if showing_at <= now && shows_clock(common) {
                 let frame = common.clocks.frame(common.identity.incarnation);
-                self.encode(&Letter::Clock(frame), &mut lanes);
+                self.encode(&OutgoingMessage::Clock(frame), &mut lanes);
                 showing_at = now + common.clocks.pace();
             }
             out.clear();
@@ -290,8 +310,8 @@ impl Outgoing {
         }
     }
 
-    fn encode(&self, letter: &Letter, lanes: &mut Lanes) {
-        let counter = match lanes.put(letter) {
+    fn encode(&self, message: &OutgoingMessage, lanes: &mut Lanes) {
+        let counter = match lanes.put(message) {
             true => &self.traffic.sent,
             false => &self.traffic.lost,
         };
@@ -300,13 +320,13 @@ impl Outgoing {
 
     /// Waits for something to do: at the latest it is to say that it is there, or to show the
     /// clock.
-    fn wait(&self, showing_at: Instant, common: &Common) {
+    fn wait(&self, showing_at: Instant, common: &PeerContext) {
         let mut end = Instant::now() + SIGN_OF_LIFE;
         if shows_clock(common) {
             end = end.min(showing_at);
         }
         let mut queue = self.queue.lock();
-        while queue.letters.is_empty() && !queue.is_closed {
+        while queue.outgoing.is_empty() && !queue.is_closed {
             if self.due.wait_until(&mut queue, end).timed_out() {
                 return;
             }
@@ -314,15 +334,15 @@ impl Outgoing {
     }
 
     /// All that has gathered; `None` at the end.
-    fn take(&self) -> Option<Vec<Letter>> {
+    fn take(&self) -> Option<Vec<OutgoingMessage>> {
         let mut queue = self.queue.lock();
-        (!queue.is_closed).then(|| std::mem::take(&mut queue.letters))
+        (!queue.is_closed).then(|| std::mem::take(&mut queue.outgoing))
     }
 
     /// Forgets what waited.
     fn lose_all(&self) {
-        let letters = std::mem::take(&mut self.queue.lock().letters);
-        let lost = letters.len() as u64;
+        let outgoing = std::mem::take(&mut self.queue.lock().outgoing);
+        let lost = outgoing.len() as u64;
         self.traffic.lost.fetch_add(lost, Ordering::Relaxed);
     }
 
@@ -334,20 +354,20 @@ impl Outgoing {
 }
 
 /// Whether every process of the cluster reads clocks.
-fn shows_clock(common: &Common) -> bool {
+fn shows_clock(common: &PeerContext) -> bool {
     Version::FIFTH <= common.version()
 }
 
 impl Lanes {
     /// Encodes a letter. Says whether it can be sent.
-    fn put(&mut self, letter: &Letter) -> bool {
+    fn put(&mut self, message: &OutgoingMessage) -> bool {
         let start = self.prompt.len();
-        if !put_message(&mut self.prompt, |out| letter.encode(out)) {
+        if !put_message(&mut self.prompt, |out| message.encode(out)) {
             tracing::error!("a message is too long to be sent");
             return false;
         }
         let size = self.prompt.len() - start;
-        if size <= LONG || letter.keeps_order() {
+        if size <= LONG || message.keeps_order() {
             return true;
         }
         let long = self.prompt.split_off(start);

@@ -1,7 +1,7 @@
 //! Frames, and the messages in them.
 //!
 //! ```text
-//! frame   := size:u16le sealed            sealed: lane:u8 piece, or nothing: a sign of life
+//! frame   := size:u16le sealed            sealed: lane:u8 piece, or nothing: a sign of incarnation
 //! lane    := 0 prompt | 1 bulk            the pieces of a lane, one after the other, are messages
 //! message := size:u32le body
 //! ```
@@ -9,7 +9,7 @@
 //! A long message of the bulk lane takes many frames, between which those of the prompt one go.
 //!
 //! Invariants:
-//! - F1 memory is taken for what has come and opened, never for what a size promises.
+//! - SFRAME-1 memory is taken for what has come and opened, never for what a size promises.
 
 use std::io::{self, Read};
 

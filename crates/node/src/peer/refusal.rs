@@ -98,9 +98,9 @@ impl fmt::Display for Who {
 
 /// What was logged already.
 #[derive(Default)]
-pub(super) struct Complaints(Mutex<BTreeSet<(Who, String)>>);
+pub(super) struct LogOnce(Mutex<BTreeSet<(Who, String)>>);
 
-impl Complaints {
+impl LogOnce {
     /// Logs a reason, unless it was logged of this peer since it was last well.
     pub(super) fn log(&self, who: Who, error: &PeerError) {
         if self.is_new(who, &error.to_string()) {

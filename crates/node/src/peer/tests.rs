@@ -1,4 +1,4 @@
-//! Nodes on loopback talk to each other, and to nobody else.
+//! Nodes on loopback talk to each other, and to no other process.
 
 mod attacks;
 mod blocks;
@@ -31,7 +31,7 @@ fn identity(node: u32) -> Identity {
     }
 }
 
-/// Hands on what comes; answers questions with the name that they ask for. Requests it keeps to
+/// Forwards what comes; answers questions with the name that they ask for. Requests it keeps to
 /// itself.
 struct Heard {
     envelopes: Mutex<Sender<(ChainId, Envelope)>>,
@@ -48,10 +48,10 @@ impl Inbox for Heard {
         drop(self.envelopes.lock().send((chain, envelope)));
     }
 
-    fn serve(&self, chain: ChainId, asked: Asked, _: Duration, reply: Reply) {
+    fn serve(&self, chain: ChainId, asked: ForwardedRequest, _: Duration, reply: Reply) {
         assert_eq!(chain, CHAIN);
         match asked {
-            Asked::Mode(name) => reply.send(&named(&name.name)),
+            ForwardedRequest::Mode(name) => reply.send(&named(&name.name)),
             _ => self.kept.lock().push(reply),
         }
     }
@@ -70,8 +70,8 @@ impl Inbox for Heard {
         assert_eq!(chain, CHAIN);
         let mut blocks = self.blocks.lock();
         match asked {
-            BlockAsked::Hold(block, parts) => {
-                blocks.insert(block.id, parts.concat().into());
+            BlockAsked::Hold(block, bytes) => {
+                blocks.insert(block.id, bytes.parts().concat().into());
                 BlockTold::Held
             }
             BlockAsked::List(_) => BlockTold::Rows(Vec::new()),
@@ -88,13 +88,13 @@ impl Inbox for Heard {
     }
 }
 
-fn named(name: &str) -> Told {
-    Told::NotHere(name.to_owned())
+fn named(name: &str) -> ForwardedReply {
+    ForwardedReply::NotHere(name.to_owned())
 }
 
 /// A question that names this collection.
-fn read(name: &str) -> Asked {
-    Asked::Mode(NameBuf {
+fn read(name: &str) -> ForwardedRequest {
+    ForwardedRequest::Mode(NameBuf {
         kind: Kind::Queue,
         account: AccountId("1".to_owned()),
         name: name.to_owned(),
@@ -102,8 +102,8 @@ fn read(name: &str) -> Asked {
 }
 
 /// A request that is never answered.
-fn write() -> Asked {
-    Asked::Request(Call::of_node(Command::Confirm))
+fn write() -> ForwardedRequest {
+    ForwardedRequest::Request(Call::of_node(Command::Confirm))
 }
 
 struct Node {
@@ -147,6 +147,7 @@ impl Node {
 
     /// Waits until there is a connection to `other`.
     fn reaches(&self, other: &Node) {
+        self.peers.need([other.number()]);
         eventually(|| self.peers.counters()[&other.number()].is_connected);
     }
 
@@ -224,14 +225,34 @@ fn clocks_are_shown_from_version_5_on_and_connections_of_before_go_on() {
     let heard = |node: &Node| node.peers.clocks().heard();
     assert_eq!(heard(&two), []);
     one.peers.speak(Version::FIFTH);
-    let life = identity(1).incarnation;
-    eventually(|| heard(&two) == [(NodeId(1), life, 0)]);
+    let incarnation = identity(1).incarnation;
+    eventually(|| heard(&two) == [(NodeId(1), incarnation, 0)]);
     assert_eq!(heard(&one), [], "the other is of before still");
     assert_eq!(one.peers.counters()[&NodeId(2)].connections, 1);
 }
 
 #[test]
-fn what_one_says_the_other_hears_in_order() {
+fn a_node_is_called_when_there_is_something_to_say_to_it() {
+    let key = ClusterKey::random().unwrap();
+    let nodes = [1, 2, 3, 4].map(|number| node(number, &key));
+    let [one, two, three, four] = &nodes;
+    know(&[one, two, three, four]);
+    one.peers.send(NodeId(2), CHAIN, confirm(1, 1));
+    two.hears(&confirm(1, 1));
+    // A request goes over the next connection: this one asks again.
+    eventually(|| forward(&one.peers, &read("a")) == Ok(named("a")));
+    one.peers.need([NodeId(3)]);
+    one.reaches(three);
+    let connections = |it: &Node| {
+        let counters = it.peers.counters();
+        counters.values().map(|it| it.connections).sum::<u64>()
+    };
+    assert_eq!(one.peers.counters()[&NodeId(4)].connections, 0);
+    assert_eq!([two, three, four].map(connections), [1, 0, 0]);
+}
+
+#[test]
+fn messages_arrive_in_order() {
     let (_, one, two) = two();
     for index in 0..1000 {
         one.peers.send(NodeId(2), CHAIN, confirm(1, index));
@@ -248,7 +269,7 @@ fn what_one_says_the_other_hears_in_order() {
 }
 
 #[test]
-fn a_long_message_arrives_and_holds_up_nobody_for_good() {
+fn a_long_message_arrives_and_blocks_no_other_for_good() {
     let (_, one, two) = two();
     let long = offer(1, 20 << 20);
     one.peers.send(NodeId(2), CHAIN, long.clone());
@@ -268,7 +289,7 @@ fn a_long_message_arrives_and_holds_up_nobody_for_good() {
 }
 
 #[test]
-fn what_is_too_long_is_lost_alone() {
+fn an_oversize_message_is_dropped_alone() {
     let (_, one, two) = two();
     one.peers
         .send(NodeId(2), CHAIN, offer(1, record::MESSAGE_MAX));
@@ -278,7 +299,7 @@ fn what_is_too_long_is_lost_alone() {
 }
 
 #[test]
-fn o1_what_waits_for_nobody_is_bounded_and_lost() {
+fn o1_messages_without_a_waiter_are_bounded_and_dropped() {
     let key = ClusterKey::random().unwrap();
     let one = node(1, &key);
     // It takes connections, and says nothing.
@@ -314,17 +335,17 @@ fn a_connection_that_is_cut_comes_back() {
 }
 
 #[test]
-fn who_is_no_member_any_more_is_cut_and_refused() {
+fn a_former_member_is_cut_and_refused() {
     let (_, one, two) = two();
     two.peers.know(BTreeMap::new()).unwrap();
     let reason = "it is not a member of the cluster";
-    let log = &one.peers.common.complaints;
+    let log = &one.peers.common.log_once;
     eventually(|| {
         log.of(refusal::Who::Node(NodeId(2)))
             .contains(&reason.to_owned())
     });
     assert!(!one.peers.counters()[&NodeId(2)].is_connected);
-    assert_eq!(forward(&one.peers, &write()), Err(Unheard::Untouched));
+    assert_eq!(forward(&one.peers, &write()), Err(ForwardError::Untouched));
     know(&[&one, &two]);
     one.reaches(&two);
     one.peers.send(NodeId(2), CHAIN, confirm(1, 1));
@@ -345,11 +366,15 @@ fn a_node_is_followed_to_another_address() {
 }
 
 /// What node 2 tells of what node 1 asks.
-fn forward(one: &Peers, asked: &Asked) -> Result<Told, Unheard> {
+fn forward(one: &Peers, asked: &ForwardedRequest) -> Result<ForwardedReply, ForwardError> {
     forward_within(one, asked, PATIENCE)
 }
 
-fn forward_within(one: &Peers, asked: &Asked, patience: Duration) -> Result<Told, Unheard> {
+fn forward_within(
+    one: &Peers,
+    asked: &ForwardedRequest,
+    patience: Duration,
+) -> Result<ForwardedReply, ForwardError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -397,14 +422,14 @@ fn a_request_is_answered() {
 }
 
 #[test]
-fn o2_who_asked_hears_of_a_lost_connection() {
+fn o2_a_caller_hears_of_a_lost_connection() {
     let (_, one, two) = two();
     let asker = &one.peers;
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| forward(asker, &write()));
         eventually(|| two.peers.counters()[&NodeId(1)].received == 1);
         two.peers.common.sessions.end(NodeId(1));
-        assert_eq!(asking.join().unwrap(), Err(Unheard::Unknown));
+        assert_eq!(asking.join().unwrap(), Err(ForwardError::Unknown));
     });
     eventually(|| forward(&one.peers, &read("d")) == Ok(named("d")));
     let before = two.peers.counters()[&NodeId(1)].received;
@@ -412,29 +437,35 @@ fn o2_who_asked_hears_of_a_lost_connection() {
         let asking = scope.spawn(|| forward(asker, &write()));
         eventually(|| two.peers.counters()[&NodeId(1)].received > before);
         two.peers.close();
-        assert_eq!(asking.join().unwrap(), Err(Unheard::Unknown));
+        assert_eq!(asking.join().unwrap(), Err(ForwardError::Unknown));
     });
 }
 
 #[test]
-fn a_request_that_may_wait_is_withdrawn_when_nobody_waits_for_it() {
+fn a_waiting_request_is_withdrawn_when_its_caller_is_gone() {
     let (_, one, two) = two();
     one.peers.speak(Version::NEWEST);
-    let asked = Asked::Request(Call::of_node(counter::Request::Wait {
+    let asked = ForwardedRequest::Request(Call::of_node(counter::Request::Wait {
         name: "a".to_owned(),
         least: 1,
         until_ms: 0,
     }));
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| forward_within(&one.peers, &asked, Duration::from_millis(50)));
-        assert_eq!(asking.join().unwrap(), Err(Unheard::Unknown));
+        assert_eq!(asking.join().unwrap(), Err(ForwardError::Unknown));
     });
     eventually(|| two.inbox.withdrawn.load(Ordering::Relaxed) == 1);
     assert!(two.inbox.kept.lock().is_empty());
-    // One that is answered soon costs no message more.
-    let before = two.peers.counters()[&NodeId(1)].received;
+    // An answered request is not withdrawn: its withdrawal would come before the next message.
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| forward(&one.peers, &asked));
+        eventually(|| two.inbox.kept.lock().len() == 1);
+        let reply = two.inbox.kept.lock().pop().unwrap();
+        reply.send(&named("served"));
+        assert_eq!(asking.join().unwrap(), Ok(named("served")));
+    });
     assert_eq!(forward(&one.peers, &read("d")), Ok(named("d")));
-    assert_eq!(two.peers.counters()[&NodeId(1)].received, before + 1);
+    assert_eq!(two.inbox.withdrawn.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -448,7 +479,7 @@ fn a_client_that_goes_is_told_of_at_once_and_the_answer_is_still_taken() {
         until_ms: 0,
     });
     call.poll = Some(Arc::clone(&poll));
-    let asked = Asked::Request(call);
+    let asked = ForwardedRequest::Request(call);
     two.inbox.keeps_withdrawn.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| forward(&one.peers, &asked));
@@ -463,8 +494,8 @@ fn a_client_that_goes_is_told_of_at_once_and_the_answer_is_still_taken() {
 }
 
 #[test]
-fn who_asked_waits_no_longer_than_it_said() {
+fn a_caller_waits_no_longer_than_its_bound() {
     let (_, one, _two) = two();
     let told = forward_within(&one.peers, &write(), Duration::from_millis(1));
-    assert_eq!(told, Err(Unheard::Unknown));
+    assert_eq!(told, Err(ForwardError::Unknown));
 }

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A body is cut into blocks. Each is made durable where it is to be, and then its row is put; at
-//! most four are in memory. What is stored is visible to nobody: a command that names it is.
+//! most four are in memory. What is stored is not visible yet: a command that names it is.
 //!
 //! Invariants:
-//! - BW-1 a block's row is asked for when its bytes are durable (B1 stands behind it).
+//! - BW-1 a block's row is asked for when its bytes are durable (BGATE-1 stands behind it).
 //! - BW-2 an attempt is given out once, by `finish`; one that is not is given up, with the rows
 //!   that it put.
 
@@ -22,11 +22,13 @@ use bytes::Bytes;
 use fader_chain::ChainId;
 use fader_services::blocks::{self, Attempt, Block, Content, NewRow, Owner};
 use fader_services::catalog::Name;
+use fader_services::forward::{CatalogAnswer, CatalogQuestion};
 use fader_services::request::Outcome;
 use fader_services::service::{Meaning, Trouble};
 use fader_services::{Call, CollectionId, Reason, ViewError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::Router;
@@ -34,11 +36,11 @@ use super::deliver::Reach;
 use super::route::AGAIN;
 use crate::cluster::{Cluster, Lacking};
 use crate::member::Member;
-use crate::member::blocks::Lent;
+use crate::member::blocks::{Lent, lend};
 use crate::member::pending::REQUEST;
 use crate::member::refusal::Refusal;
 use crate::random;
-use crate::storage::blocks::{self as storage, BLOCK_BYTES_MAX, BlockId};
+use crate::storage::blocks::{self as storage, BLOCK_BYTES_MAX, BlockBytes, BlockId};
 use crate::storage::engine::Snapshot;
 
 /// Blocks of one body that are on their way at once, beside the one that is gathered.
@@ -73,8 +75,8 @@ pub struct BodyWriter {
     /// The chain of the collection.
     chain: ChainId,
     cluster: Arc<Cluster>,
-    /// The one here whose memory it takes.
-    member: Arc<Member>,
+    /// Room for the bytes of all uploads on their way: a member's here, or the process's own.
+    upload_memory: Arc<Semaphore>,
     inline_max: usize,
     block_max: usize,
     /// Bytes that are still to come, where that was told.
@@ -125,7 +127,7 @@ fn is_for_now(trouble: &Trouble) -> bool {
         Reason::NoMember,
         Reason::Moved,
         Reason::Lost,
-        Reason::LifeOver,
+        Reason::IncarnationOver,
         Reason::BlocksMissing,
     ];
     matches!(trouble, Trouble::Unavailable { reason, .. } if reasons.contains(reason))
@@ -146,21 +148,24 @@ impl Router {
     ) -> Result<BodyWriter, Trouble> {
         let chain = ChainId::SYSTEM;
         let cluster = self.chains.system().clone();
-        let member = self.keeper_of(chain).map_err(|it| self.of_refusal(it))?;
-        if let Some(reason) = member.shared().refusal() {
-            return Err(of_store(reason));
-        }
         let id = random_id()?;
-        let mut attempt = attempt(&member, name, id)?;
-        if attempt.is_none() && !cluster.is_lone() {
-            // It may have come a moment ago: the member that answers strongly has applied it.
-            cluster.ready().await.map_err(|it| self.of_refusal(it))?;
-            for (_, member) in cluster.readers() {
-                attempt = attempt.or(self::attempt(&member, name, id)?);
+        let (attempt, upload_memory) = match cluster.local_member() {
+            Some(member) => {
+                let attempt = self.attempt_at(&member, name, id).await?;
+                (attempt, member.blocks().upload_memory())
             }
-        }
+            None => {
+                let asked = CatalogQuestion::Attempt(name.to_owned(), id);
+                let told = self.ask_catalog(asked).await;
+                let CatalogAnswer::Attempt(attempt) = told.map_err(|it| self.of_refusal(it))?
+                else {
+                    return Err(later(Reason::Lost));
+                };
+                (attempt, self.upload_memory.clone())
+            }
+        };
         let (collection, attempt) = attempt.ok_or(Trouble::NoCollection)?;
-        let limits = &member.settings().limits;
+        let limits = cluster.limits();
         let inline_max = limits.inline_bytes();
         let block_max = limits.block_bytes().min(BLOCK_BYTES_MAX as usize);
         Ok(BodyWriter {
@@ -173,7 +178,7 @@ impl Router {
             router: self,
             chain,
             cluster,
-            member,
+            upload_memory,
             inline_max,
             block_max,
             left: size,
@@ -185,6 +190,29 @@ impl Router {
             begun: Arc::default(),
             is_over: false,
         })
+    }
+
+    /// A new attempt for a collection, by a member here.
+    async fn attempt_at(
+        &self,
+        member: &Member,
+        name: Name<'_>,
+        id: u128,
+    ) -> Result<Option<(CollectionId, Attempt)>, Trouble> {
+        let cluster = self.chains.system();
+        if let Some(reason) = member.shared().refusal() {
+            return Err(of_store(reason));
+        }
+        let mut attempt = attempt(member, name, id).map_err(Trouble::Unreadable)?;
+        if attempt.is_none() && !cluster.is_lone() {
+            // It may have come a moment ago: the member that answers strongly has applied it.
+            cluster.ready().await.map_err(|it| self.of_refusal(it))?;
+            for (_, member) in cluster.readers() {
+                let other = self::attempt(&member, name, id);
+                attempt = attempt.or(other.map_err(Trouble::Unreadable)?);
+            }
+        }
+        Ok(attempt)
     }
 
     /// Reads bytes of a block where it is.
@@ -234,10 +262,10 @@ impl Router {
     async fn store_block(
         &self,
         cluster: &Arc<Cluster>,
-        (block, parts): (storage::Block, &[Bytes]),
+        bytes: &BlockBytes,
         (of, row): ((Owner, ChainId), (ChainId, NewRow)),
     ) -> Result<(), Trouble> {
-        let held = cluster.spread(block, parts.to_vec()).await;
+        let held = cluster.spread(bytes.clone()).await;
         held.map_err(|refusal| self.of_refusal(refusal))?;
         self.put_row(of, row).await
     }
@@ -285,17 +313,16 @@ fn done(outcome: Outcome) -> Result<(), Trouble> {
 }
 
 /// A new attempt for a collection, as a member has applied it; nothing if it knows none.
-fn attempt(
+pub(super) fn attempt(
     member: &Member,
     name: Name<'_>,
     id: u128,
-) -> Result<Option<(CollectionId, Attempt)>, Trouble> {
-    let Some(entry) = member.collection(name).map_err(Trouble::Unreadable)? else {
+) -> Result<Option<(CollectionId, Attempt)>, ViewError> {
+    let Some(entry) = member.collection(name)? else {
         return Ok(None);
     };
     let begun = member.shared().newest();
-    let attempt = blocks::attempt(&*member.snapshot(), entry.collection, (id, begun));
-    let attempt = attempt.map_err(Trouble::Unreadable)?;
+    let attempt = blocks::attempt(&*member.snapshot(), entry.collection, (id, begun))?;
     Ok(attempt.map(|attempt| (entry.collection, attempt)))
 }
 
@@ -327,15 +354,16 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Memory for a block, as large as it may become: for its bytes as they come, and for the copy
-    /// that is written.
+    /// Memory for a block, as large as it may become. It is for the bytes as they arrive, and for
+    /// the copy that other members get.
     async fn lend(&self) -> Result<Lent, Trouble> {
         let most = self.block_max as u64;
         let told = self
             .left
             .map(|left| left.saturating_add(self.gathered as u64));
         let size = told.map_or(most, |told| told.clamp(1, most));
-        let lent = tokio::time::timeout(MEMORY, self.member.blocks().lend(2 * size)).await;
+        let copies = if self.cluster.is_lone() { 1 } else { 2 };
+        let lent = tokio::time::timeout(MEMORY, lend(&self.upload_memory, copies * size)).await;
         match lent {
             Ok(Some(lent)) => Ok(lent),
             Ok(None) | Err(_) => Err(later(Reason::BlockMemory)),
@@ -356,13 +384,13 @@ impl BodyWriter {
         let cluster = self.cluster.clone();
         let at = ChainId::SYSTEM;
         let flying = self.runtime.spawn(async move {
-            let block = storage::Block::of_parts(BlockId(id), &parts);
-            let (size, sum) = (block.size, block.sum);
+            let bytes = BlockBytes::of(BlockId(id), parts);
+            let storage::Block { size, sum, .. } = bytes.block();
             let row = NewRow { id, size, sum };
             let end = Instant::now() + REQUEST;
             loop {
                 let stored = router
-                    .store_block(&cluster, (block, &parts), ((owner, chain), (at, row)))
+                    .store_block(&cluster, &bytes, ((owner, chain), (at, row)))
                     .await;
                 match stored {
                     // The head went, and another one has not all bytes.

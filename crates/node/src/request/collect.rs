@@ -1,17 +1,17 @@
-//! Blocks that no version names go: their rows, on requests of this node where it decides for their
-//! chain, then their bytes (`member/blocks`); and bytes are read again in the background.
+//! Blocks that no version names go. Their rows go on requests of this node where it decides for
+//! their chain, then their bytes do (`member/blocks`). Bytes are read again in the background.
 //!
 //! ```text
-//! garbage ─ seen, the floor past it ─ 15 min ─▶ rows of its blocks go ─▶ its own row goes
+//! garbage ─ seen, the safe point past it ─ 15 min ─▶ rows of its blocks go ─▶ its own row goes
 //! lease over, or given up ─▶ fence ─▶ the row goes, or the lease ends, or it is asked again
 //! ```
 //!
 //! Invariants:
-//! - CO-1 the wait of garbage is one of this process's monotonic clock, and begins when this
-//!   process saw the row, at or below the floor. A new head begins anew.
-//! - CO-2 a row goes after its garbage's wait, or after its attempt's fence was committed.
-//! - CO-3 garbage's own row goes last.
-//! - CO-4 attempts are given up where their uploads came; all else is done where the head is.
+//! - COLLECT-1 the wait of garbage is one of this process's monotonic clock. It begins when this
+//!   process saw the row, at or below the safe point. A new head begins anew.
+//! - COLLECT-2 a row goes after its garbage's wait, or after its attempt's fence was committed.
+//! - COLLECT-3 garbage's own row goes last.
+//! - COLLECT-4 attempts are given up where their uploads came; all else is done where the head is.
 //!
 //! What a round does not finish the next one does. Nothing is remembered over a start.
 
@@ -155,10 +155,10 @@ impl Rounds {
                         tracing::warn!(%error, %chain, "blocks that are to go were not read");
                     }
                 }
-                // CO-1: who becomes head again begins anew.
+                // COLLECT-1: who becomes head again begins anew.
                 None => {
                     drop(self.chains.remove(&chain));
-                    if let Some(keeper) = cluster.keeper() {
+                    if let Some(keeper) = cluster.local_member() {
                         let (router, head) = (router, &keeper);
                         let of = Of {
                             router,
@@ -190,7 +190,7 @@ struct Collecting {
     known: BTreeSet<GarbageAt>,
     /// Whether there may be garbage that is not in memory.
     must_look: bool,
-    /// Garbage that was looked for, until the floor has passed it.
+    /// Garbage that was looked for, until the safe point has passed it.
     found: Option<Found>,
     /// The last lease that was looked at.
     lease: Option<LeaseAt>,
@@ -244,11 +244,11 @@ impl Collecting {
         Ok(())
     }
 
-    /// CO-1: the wait of what is seen now begins.
+    /// COLLECT-1: the wait of what is seen now begins.
     fn see_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let now = clock::monotonic_ms();
-        let floor = of.head.floor();
-        let (seen, is_more) = of.head.blocks().take_garbage(floor);
+        let safe_point = of.head.safe_point();
+        let (seen, is_more) = of.head.blocks().take_garbage(safe_point);
         self.must_look |= is_more;
         seen.into_iter().for_each(|garbage| self.wait(now, garbage));
         match self.found.take() {
@@ -257,7 +257,7 @@ impl Collecting {
                 let at = Some(of.head.shared().newest());
                 self.found = Some(Found { at, rows });
             }
-            Some(Found { at: Some(at), rows }) if at <= floor => {
+            Some(Found { at: Some(at), rows }) if at <= safe_point => {
                 rows.into_iter().for_each(|garbage| self.wait(now, garbage));
             }
             None if self.must_look && self.waiting.len() < WAITING_MAX / 2 => {
@@ -268,8 +268,8 @@ impl Collecting {
             found => self.found = found,
         }
         let count = self.waiting.len() as u64;
-        let tally = &of.head.blocks().tally;
-        tally.garbage_waiting.store(count, Ordering::Relaxed);
+        let counters = &of.head.blocks().counters;
+        counters.garbage_waiting.store(count, Ordering::Relaxed);
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl Collecting {
         }
     }
 
-    /// Removes garbage whose wait is over: the rows of blocks, then its own (CO-3).
+    /// Removes garbage whose wait is over: the rows of blocks, then its own (COLLECT-3).
     async fn remove_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let wait = of.head.blocks().options().garbage_wait.as_millis() as u64;
         for _ in 0..STEPS {
@@ -374,7 +374,7 @@ impl Of<'_> {
         Ok(())
     }
 
-    /// Asks what becomes of blocks, and does it (CO-2).
+    /// Asks what becomes of blocks, and does it (COLLECT-2).
     async fn ask(&self, rows: Vec<(u128, Row)>) {
         let asked = rows
             .iter()

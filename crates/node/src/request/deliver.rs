@@ -1,22 +1,22 @@
 //! The way of a request on a chain to a member that can take it: here, or in another process.
 //!
 //! Invariants:
-//! - X1 a request is handed on once: who gets one that is not for it says so.
-//! - X5 a request that no member has taken goes on to where the member is now, until its time
-//!   is over: that the head moves refuses nothing.
+//! - ROUTE-1 a request is handed off once: who gets one that is not for it says so.
+//! - ROUTE-5 a request that no member has taken goes on to where the member is now, until its time
+//!   is over. So a move of the head refuses nothing.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use fader_chain::ChainId;
-use fader_services::forward::{self, Asked};
-use fader_services::level::{Demand, Level, Receipt};
+use fader_services::forward::{self, ForwardedRequest};
+use fader_services::level::{ConsistencyOptions, Level, ReplyMetadata};
 use fader_services::{Call, Reason};
 
 use super::route::{AGAIN, Takers};
 use super::{Answer, Router, tokens};
 use crate::cluster::Cluster;
-use crate::member::pending::{Following, REQUEST, Told, Work};
+use crate::member::pending::{PendingRequest, REQUEST, RequestResult, SessionContext};
 use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
 
@@ -31,30 +31,38 @@ pub(crate) enum Reach {
 
 impl Router {
     /// Carries out what another process was asked, if that can be done here.
-    pub(crate) async fn carry_out_for(&self, chain: ChainId, asked: Asked) -> forward::Told {
-        let not_here = |why: Refusal| forward::Told::NotHere(why.to_string());
+    pub(crate) async fn carry_out_for(
+        &self,
+        chain: ChainId,
+        asked: ForwardedRequest,
+    ) -> forward::ForwardedReply {
+        let not_here = |why: Refusal| forward::ForwardedReply::NotHere(why.to_string());
         let moved = Refusal::new(Kind::Elsewhere, Reason::Moved);
         let cluster = self.chains.get(chain).filter(|it| it.carries_out(&asked));
         let Some(cluster) = cluster else {
             return not_here(moved);
         };
         match asked {
-            Asked::Request(call) => {
+            ForwardedRequest::Request(call) => {
                 let service = call.request.service();
                 match self.on_chain(chain, &Arc::new(call), Reach::Here).await {
-                    Ok((outcome, receipt)) => forward::Told::Request(outcome, receipt),
+                    Ok((outcome, metadata)) => forward::ForwardedReply::Request(outcome, metadata),
                     Err(refusal) if refusal.kind == Kind::Elsewhere => not_here(refusal),
                     Err(refusal) => {
                         let refused = refusal.of_service(service);
-                        forward::Told::Request(Err(refused), Receipt::default())
+                        forward::ForwardedReply::Request(Err(refused), ReplyMetadata::default())
                     }
                 }
             }
-            Asked::Mode(name) => match self.mode_here(chain, name.name()) {
-                Ok(mode) => forward::Told::Mode(mode),
-                Err(refusal) => forward::Told::NotHere(refusal.to_string()),
+            ForwardedRequest::Mode(name) => match self.mode_here(chain, name.name()) {
+                Ok(mode) => forward::ForwardedReply::Mode(mode),
+                Err(refusal) => forward::ForwardedReply::NotHere(refusal.to_string()),
             },
-            Asked::Why => forward::Told::Why(cluster.own_waits()),
+            ForwardedRequest::Why => forward::ForwardedReply::Why(cluster.own_waits()),
+            ForwardedRequest::Catalog(question) => match self.answer_catalog(question).await {
+                Ok(answer) => forward::ForwardedReply::Catalog(answer),
+                Err(refusal) => not_here(refusal),
+            },
         }
     }
 
@@ -69,12 +77,12 @@ impl Router {
         let cluster = self.chains.get(chain);
         let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
         let service = call.request.service();
-        let token = call.demand.session.as_deref();
+        let token = call.consistency.session.as_deref();
         let sessions = match tokens::open(&self.seal, &call.account, token) {
             Ok(sessions) => sessions,
-            Err(trouble) => return Ok((Err(service.word(trouble)), Receipt::default())),
+            Err(trouble) => return Ok((Err(service.word(trouble)), ReplyMetadata::default())),
         };
-        let following = tokens::on(chain, sessions.as_ref());
+        let context = tokens::on(chain, sessions.as_ref());
         let patience = call.request.patience();
         let end = Instant::now() + REQUEST + patience;
         let told = loop {
@@ -86,14 +94,14 @@ impl Router {
                 }
             }
             let told = match call.request.class().is_write() {
-                false => cluster.read(call, &following).await,
+                false => cluster.read(call, &context).await,
                 true => match cluster.quorum(call) {
-                    Err(refused) => Ok(Told::from(refused)),
+                    Err(refused) => Ok(RequestResult::from(refused)),
                     Ok(quorum) => {
                         let takers = quorum.map_or(Takers::Head, |_| Takers::Any);
                         let job = |reply| {
-                            let session = following.clone();
-                            Job::Submit(Work::write(call.clone(), session, quorum, reply))
+                            let session = context.clone();
+                            Job::Submit(PendingRequest::write(call.clone(), session, quorum, reply))
                         };
                         cluster.at_one((takers, patience), job).await
                     }
@@ -111,14 +119,14 @@ impl Router {
             }
         };
         let told = match told {
-            Ok(told) => Ok(whole(&cluster, call, &following, told).await),
+            Ok(told) => Ok(whole(&cluster, call, &context, told).await),
             refused => refused,
         };
         let told = match told {
             Err(refusal) if refusal.kind == Kind::Elsewhere && reach == Reach::Here => {
                 return Err(refusal);
             }
-            // F2: the session goes on.
+            // TOKEN-2: the session goes on.
             told => told.unwrap_or_else(|refusal| refusal.of_service(service).into()),
         };
         let (whose, seen) = ((&call.account, service), (chain, sessions));
@@ -127,7 +135,12 @@ impl Router {
 }
 
 /// What is told of a write whose reply names rows: these are read here, at its commit or later.
-async fn whole(cluster: &Cluster, call: &Arc<Call>, following: &Following, told: Told) -> Told {
+async fn whole(
+    cluster: &Cluster,
+    call: &Arc<Call>,
+    context: &SessionContext,
+    told: RequestResult,
+) -> RequestResult {
     let rest = match &told.outcome {
         Ok(reply) => reply.rest(),
         Err(_) => None,
@@ -138,16 +151,16 @@ async fn whole(cluster: &Cluster, call: &Arc<Call>, following: &Following, told:
     let service = request.service();
     let read = Arc::new(Call {
         request,
-        demand: Demand {
+        consistency: ConsistencyOptions {
             level: Level::Strong,
-            collection: call.demand.collection,
-            ..Demand::default()
+            collection: call.consistency.collection,
+            ..ConsistencyOptions::default()
         },
         ..Call::clone(call)
     });
-    let outcome = match cluster.read(&read, following).await {
+    let outcome = match cluster.read(&read, context).await {
         Ok(read) => read.outcome,
         Err(refusal) => Err(refusal.of_service(service)),
     };
-    Told { outcome, ..told }
+    RequestResult { outcome, ..told }
 }

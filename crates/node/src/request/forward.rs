@@ -1,17 +1,17 @@
-//! Requests that only the head can carry out, handed on to its process.
+//! Requests that only the head can carry out, handed off to its process.
 //!
-//! What any member can do goes to one after the other, where none is here: to the next one when one
-//! has not answered for a moment, and the first answer counts.
+//! What any member can do goes to one after the other, where none is here. It goes to the next one
+//! when one has not answered for a moment, and the first answer counts.
 //!
 //! Invariants:
-//! - X2 a write is handed on again only while it is certain that no member took it, or under one
-//!   name.
+//! - ROUTE-2 a write is handed off again only while it is certain that no member took it, or under
+//!   one name.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fader_chain::{Configuration, Level, NodeId, RequestId};
-use fader_services::forward::{Asked, Told};
+use fader_services::forward::{ForwardedReply, ForwardedRequest};
 use fader_services::{Call, Reason, level};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -21,7 +21,7 @@ use super::route::AGAIN;
 use crate::cluster::{Cluster, Lent};
 use crate::member::pending::REQUEST;
 use crate::member::refusal::{Kind, Refusal};
-use crate::peer::Unheard;
+use crate::peer::ForwardError;
 
 /// How much longer the answer is waited for than the head takes at most.
 const WAY: Duration = Duration::from_secs(1);
@@ -56,7 +56,10 @@ impl Cluster {
     /// # Errors
     /// [`Refusal`].
     pub(crate) async fn ask_elsewhere(&self, call: &Call) -> Result<Option<Answer>, Refusal> {
-        let Some(told) = self.hand_on(&Asked::Request(call.clone())).await? else {
+        let Some(told) = self
+            .forward(&ForwardedRequest::Request(call.clone()))
+            .await?
+        else {
             // The head has come here meanwhile.
             return Ok(None);
         };
@@ -70,7 +73,10 @@ impl Cluster {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub(crate) async fn hand_on(&self, asked: &Asked) -> Result<Option<Told>, Refusal> {
+    pub(crate) async fn forward(
+        &self,
+        asked: &ForwardedRequest,
+    ) -> Result<Option<ForwardedReply>, Refusal> {
         let Some(process) = &self.process else {
             return Ok(None);
         };
@@ -78,8 +84,12 @@ impl Cluster {
         let named = lent.as_ref().and_then(|lent| named(asked, lent.name()));
         let asked = named.as_ref().unwrap_or(asked);
         let (waits, is_write) = match asked {
-            Asked::Request(call) => (call.request.patience(), call.request.class().is_write()),
-            Asked::Mode(..) | Asked::Why => (Duration::ZERO, false),
+            ForwardedRequest::Request(call) => {
+                (call.request.patience(), call.request.class().is_write())
+            }
+            ForwardedRequest::Mode(..) | ForwardedRequest::Why | ForwardedRequest::Catalog(_) => {
+                (Duration::ZERO, false)
+            }
         };
         let patience = REQUEST + waits + WAY;
         let end = Instant::now() + REQUEST + waits;
@@ -110,15 +120,15 @@ impl Cluster {
                 false => patience,
             };
             match tokio::time::timeout(wait, under_way.next()).await {
-                Ok(Some(Ok(Told::NotHere(words)))) => why = Refusal::told(&words),
+                Ok(Some(Ok(ForwardedReply::NotHere(words)))) => why = Refusal::told(&words),
                 Ok(Some(Ok(told))) => return Ok(Some(told)),
-                Ok(Some(Err(Unheard::Unknown))) if is_write => {
+                Ok(Some(Err(ForwardError::Unknown))) if is_write => {
                     if !may_repeat {
                         return Err(unknown);
                     }
                     why = unknown.clone();
                 }
-                Ok(Some(Err(Unheard::Unknown | Unheard::Untouched)) | None) => {}
+                Ok(Some(Err(ForwardError::Unknown | ForwardError::Untouched)) | None) => {}
                 Err(_) => continue,
             }
             tokio::time::sleep(AGAIN).await;
@@ -131,27 +141,28 @@ impl Cluster {
     }
 
     /// A name for an eventual write that has none, and that any member may take.
-    fn lend_name(&self, asked: &Asked) -> Option<Lent<'_>> {
+    fn lend_name(&self, asked: &ForwardedRequest) -> Option<Lent<'_>> {
         let newest = self.configuration()?;
-        let Asked::Request(call) = asked else {
+        let ForwardedRequest::Request(call) = asked else {
             return None;
         };
         let is_write = call.request.class().is_write();
         let is_short = call.request.patience().is_zero();
-        let may_repeat = is_write && is_short && call.demand.request.is_none();
+        let may_repeat = is_write && is_short && call.consistency.request.is_none();
         let is_anyones = may_repeat && 1 < self.takers(&newest, asked).len();
         is_anyones.then(|| self.names.lend().ok()).flatten()
     }
 
-    /// Who may be asked: the head, for what may be its own; of what any serving member can do, all
-    /// of them, where none is here.
-    fn takers(&self, newest: &Configuration, asked: &Asked) -> Vec<NodeId> {
+    /// Which members may be asked: the head, for what may be its own. For what any serving member
+    /// can do, all of them, where none is here.
+    fn takers(&self, newest: &Configuration, asked: &ForwardedRequest) -> Vec<NodeId> {
         let is_anyones = match asked {
-            Asked::Request(call) if call.request.class().is_write() => {
-                matches!(call.demand.level, level::Level::Eventual { .. })
+            ForwardedRequest::Request(call) if call.request.class().is_write() => {
+                matches!(call.consistency.level, level::Level::Eventual { .. })
             }
-            Asked::Request(call) => call.demand.level != level::Level::Barrier,
-            Asked::Mode(..) | Asked::Why => false,
+            ForwardedRequest::Request(call) => call.consistency.level != level::Level::Barrier,
+            ForwardedRequest::Catalog(_) => true,
+            ForwardedRequest::Mode(..) | ForwardedRequest::Why => false,
         };
         match is_anyones && self.serving_here(newest).is_none() {
             true => newest.serving().collect(),
@@ -160,27 +171,31 @@ impl Cluster {
     }
 
     /// Whether this process can carry out what another was asked.
-    pub(crate) fn carries_out(&self, asked: &Asked) -> bool {
+    pub(crate) fn carries_out(&self, asked: &ForwardedRequest) -> bool {
         match asked {
-            Asked::Request(call) => !self.is_elsewhere(call),
-            Asked::Mode(..) => self.decides(),
-            Asked::Why => self.is_here(),
+            ForwardedRequest::Request(call) => !self.is_elsewhere(call),
+            ForwardedRequest::Mode(..) => self.decides(),
+            ForwardedRequest::Why => self.is_here(),
+            ForwardedRequest::Catalog(_) => {
+                let newest = self.configuration();
+                newest.is_some_and(|newest| self.serving_here(&newest).is_some())
+            }
         }
     }
 }
 
 /// Whether a request has a name: asked twice, it is carried out once.
-fn is_named(asked: &Asked) -> bool {
-    matches!(asked, Asked::Request(call) if call.demand.request.is_some())
+fn is_named(asked: &ForwardedRequest) -> bool {
+    matches!(asked, ForwardedRequest::Request(call) if call.consistency.request.is_some())
 }
 
 /// The same request under a name of this process; what it says is all that the name is for.
-fn named(asked: &Asked, name: RequestId) -> Option<Asked> {
-    let Asked::Request(call) = asked else {
+fn named(asked: &ForwardedRequest, name: RequestId) -> Option<ForwardedRequest> {
+    let ForwardedRequest::Request(call) = asked else {
         return None;
     };
     let mut call = call.clone();
-    call.demand.request = Some(name);
-    call.demand.digest = name.client.id ^ u128::from(name.seq);
-    Some(Asked::Request(call))
+    call.consistency.request = Some(name);
+    call.consistency.digest = name.client.id ^ u128::from(name.seq);
+    Some(ForwardedRequest::Request(call))
 }

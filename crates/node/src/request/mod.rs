@@ -1,7 +1,8 @@
-//! The way of a request to the member that carries it out: by the name of its collection to its
-//! chain, and there to the member that can, here or in another process.
+//! The path of a request to the member that carries it out. It leads by the name of its collection
+//! to its chain, and there to the member that can, here or in another process.
 
 mod bodies;
+mod catalog;
 mod collect;
 mod deliver;
 mod forward;
@@ -17,24 +18,29 @@ use std::sync::Arc;
 
 use fader_chain::ChainId;
 use fader_services::Reason;
-use fader_services::level::Receipt;
+use fader_services::level::ReplyMetadata;
 use fader_services::request::Outcome;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::cluster::chains::Chains;
 use crate::member::Member;
+use crate::member::blocks::upload_memory;
 use crate::member::refusal::{Kind, Refusal};
 use crate::secrets::seal::Seal;
+use catalog::RemoteCatalog;
 use collect::GivenUp;
 use refusals::Refusals;
 
 pub use bodies::{BodyWriter, Stored, Unread};
+pub use catalog::KnownKey;
 pub(crate) use collect::Collector;
+pub(crate) use deliver::Reach;
 pub(crate) use steps::Unsettled;
 
 /// What a request comes to: the service's answer, and what is told beside. That goes with a refusal
 /// too: it may be that a session has seen more.
-pub type Answer = (Outcome, Receipt);
+pub type Answer = (Outcome, ReplyMetadata);
 
 /// What takes requests to members: the chains, what seals sessions, and the count of refusals.
 pub(crate) struct Router {
@@ -42,6 +48,9 @@ pub(crate) struct Router {
     pub(crate) seal: Seal,
     refusals: Refusals,
     given_up: GivenUp,
+    remote: RemoteCatalog,
+    /// That of uploads, where no member of the system chain lends its own.
+    upload_memory: Arc<Semaphore>,
     /// Lets blocks go, where they are kept.
     pub(crate) collector: Mutex<Option<Collector>>,
 }
@@ -49,11 +58,15 @@ pub(crate) struct Router {
 impl Router {
     /// One that counts from nothing.
     pub(crate) fn new(chains: Chains, seal: Seal) -> Self {
+        let blocks = chains.system().block_options();
+        let remote = RemoteCatalog::new(chains.system().session());
         Router {
+            upload_memory: upload_memory(blocks.memory_bytes),
             chains,
             seal,
             refusals: Refusals::default(),
             given_up: GivenUp::default(),
+            remote,
             collector: Mutex::default(),
         }
     }
@@ -76,7 +89,10 @@ impl Router {
 
     /// The member here at which a chain is read.
     pub(crate) fn keeper_of(&self, chain: ChainId) -> Result<Arc<Member>, Refusal> {
-        let keeper = self.chains.get(chain).and_then(|chain| chain.keeper());
+        let keeper = self
+            .chains
+            .get(chain)
+            .and_then(|chain| chain.local_member());
         keeper.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))
     }
 

@@ -3,7 +3,7 @@
 
 use fader_chain::{ChainId, NodeId};
 use fader_services::catalog::{self, Name, Refusal};
-use fader_services::forward::{Asked, DomainMode, Told};
+use fader_services::forward::{DomainMode, ForwardedReply, ForwardedRequest};
 
 use super::Router;
 
@@ -12,16 +12,16 @@ impl Router {
     /// collection. The head of its chain is asked, and where it does not answer, the member here.
     ///
     /// # Errors
-    /// [`Refusal::View`] when the store fails, or nobody answers.
+    /// [`Refusal::View`] when the store fails, [`Refusal::Unavailable`] when no member answers.
     pub(crate) async fn mode(&self, name: Name<'_>) -> Result<Option<DomainMode>, Refusal> {
         let Some(chain) = self.placed(name).await? else {
             return Ok(None);
         };
-        let asked = Asked::Mode(name.to_owned());
+        let asked = ForwardedRequest::Mode(name.to_owned());
         if let Some(of) = self.in_company().and_then(|chains| chains.get(chain))
             && of.version().is_third()
             && name.kind.since() <= of.version()
-            && let Ok(Some(Told::Mode(mode))) = of.hand_on(&asked).await
+            && let Ok(Some(ForwardedReply::Mode(mode))) = of.forward(&asked).await
         {
             return Ok(mode);
         }
@@ -38,7 +38,7 @@ impl Router {
         let Some(entry) = catalog::collection(&*keeper.snapshot(), name)? else {
             return Ok(None);
         };
-        let waiting = keeper.shared().waitings.of(name, entry.mode);
+        let waiting = keeper.shared().blockers.of(name, entry.mode);
         let node = |node: &NodeId| match self.in_company() {
             None => node.to_string(),
             Some(chains) => chains.system().name(*node),
@@ -46,7 +46,9 @@ impl Router {
         let names = |nodes: &[NodeId]| nodes.iter().map(node).collect();
         Ok(Some(DomainMode {
             mode: entry.mode,
-            away: waiting.as_ref().map_or_else(Vec::new, |it| names(&it.away)),
+            absent: waiting
+                .as_ref()
+                .map_or_else(Vec::new, |it| names(&it.absent)),
             silent: waiting
                 .as_ref()
                 .map_or_else(Vec::new, |it| names(&it.silent)),
@@ -56,7 +58,7 @@ impl Router {
     /// The chain that has a collection.
     ///
     /// # Errors
-    /// [`Refusal::NoSuchDomain`], or [`Refusal::View`] when that is not known here.
+    /// [`Refusal::NoSuchDomain`], or [`Refusal::Unavailable`] when that is not known here.
     pub(crate) async fn chain_with(&self, name: Name<'_>) -> Result<ChainId, Refusal> {
         let none = || Refusal::NoSuchDomain(name.name.to_owned());
         let chain = self.placed(name).await?.ok_or_else(none)?;
@@ -68,14 +70,14 @@ impl Router {
 
     /// The chain that a collection is on, if it is there; where there is one chain only, that one.
     async fn placed(&self, name: Name<'_>) -> Result<Option<ChainId>, Refusal> {
-        let Some(chains) = self.several() else {
+        if self.several().is_none() {
             return Ok(Some(ChainId::SYSTEM));
-        };
-        let known = chains.catalog()?;
+        }
+        let known = self.known_catalog(name).await?;
         let mut placed = catalog::placed(&*known, name)?;
         if placed.is_none() {
             // It may have come a moment ago.
-            let fresh = chains.fresh_catalog().await?;
+            let fresh = self.fresh_catalog(name).await?;
             placed = catalog::placed(&*fresh, name)?;
         }
         Ok(placed.map(|placed| placed.chain))

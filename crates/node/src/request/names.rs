@@ -1,26 +1,24 @@
 //! The way of a request to the chain of its collection, where there are several.
 //!
-//! Names are looked up in the catalog as this node's member of the system chain has it, which may
-//! be behind. What it says is there is asked of its own chain, by collection, so that one that came
-//! later under the same name is not taken for it; what it does not say, or what its chain does not
-//! have, is looked up again in the catalog with all that was acknowledged (D1 of
-//! `catalog/placed.rs`).
+//! Names are looked up in the catalog as this node knows it (`catalog.rs`), which may be behind.
+//! What it says is there is asked of its own chain, by collection. So one that came later under
+//! the same name is not taken for it. What it does not say, or what its chain does not
+//! have, is looked up again in the catalog. That look has all that was acknowledged (D1 of
+//! `catalog/placement.rs`).
 
 use std::sync::Arc;
 
 use fader_chain::{ChainId, Version};
-use fader_services::catalog::{self, Name, Placed, State};
-use fader_services::level::{Demand, Receipt};
+use fader_services::catalog::{self, DomainPlacement, Name, State};
+use fader_services::level::{ConsistencyOptions, ReplyMetadata};
 use fader_services::request::Refusal as Refused;
 use fader_services::service::{self, Meaning, Target};
 use fader_services::{Call, CollectionId, Reason, View, ViewError};
 
 use super::deliver::Reach;
 use super::{Answer, Router};
-use crate::cluster::chains::Chains;
 use crate::member::context::{name_of, towards_of, unreadable};
 use crate::member::refusal::{Kind, Refusal};
-use crate::storage::engine::Snapshot;
 
 /// How often a collection may come and go while a request looks for it.
 const TRIES: usize = 8;
@@ -56,12 +54,11 @@ impl Router {
             };
             let Place { chain, collection } = place;
             if collection.is_some() {
-                Arc::make_mut(&mut call).demand.collection = collection;
+                Arc::make_mut(&mut call).consistency.collection = collection;
             }
-            let of_names = self.several().filter(|_| places_names(&call));
-            let done = match of_names {
-                Some(chains) => self.come_or_go(chains, &call).await,
-                None => self.carry_out(chain, &call).await,
+            let done = match self.several().is_some() && places_names(&call) {
+                true => self.come_or_go(&call).await,
+                false => self.carry_out(chain, &call).await,
             };
             let done = match done {
                 Ok(done) => done,
@@ -72,7 +69,7 @@ impl Router {
                     if refused.meaning() == Meaning::NoCollection && collection.is_some() =>
                 {
                     missed = collection;
-                    Arc::make_mut(&mut call).demand.collection = None;
+                    Arc::make_mut(&mut call).consistency.collection = None;
                 }
                 Err(refused) => {
                     if let Some(reason) = refused.reason() {
@@ -96,11 +93,11 @@ impl Router {
         if let Some(reason) = refused.reason() {
             self.count_refusal(chain, reason);
         }
-        (Err(refused), Receipt::default())
+        (Err(refused), ReplyMetadata::default())
     }
 
-    /// Refuses what older processes of the cluster do not know, and looks up the other collection
-    /// that a request names, where that may be on another chain.
+    /// Refuses what older processes of the cluster do not know. Looks up the other collection that
+    /// a request names, where that may be on another chain.
     async fn prepare(&self, call: &mut Call) -> Result<(), Refused> {
         let since = call.request.since();
         let is_known = || since <= self.chains.system().version();
@@ -108,10 +105,10 @@ impl Router {
             let refusal = Refusal::new(Kind::Never, Reason::ClusterOld);
             return Err(refusal.of_service(call.request.service()));
         }
-        let (Some(chains), Some(name)) = (self.several(), towards_of(call)) else {
+        let Some(name) = towards_of(call).filter(|_| self.several().is_some()) else {
             return Ok(());
         };
-        let placed = self.look_up(chains, call, name, None).await?;
+        let placed = self.look_up(call, name, None).await?;
         call.towards = placed.map(|placed| service::Place {
             chain: placed.chain,
             collection: placed.entry.collection,
@@ -122,41 +119,40 @@ impl Router {
     /// Where a collection is, if it is there; but for what was `missed` on its chain.
     async fn look_up(
         &self,
-        chains: &Chains,
         call: &Call,
         name: Name<'_>,
         missed: Option<CollectionId>,
-    ) -> Result<Option<Placed>, Refused> {
+    ) -> Result<Option<DomainPlacement>, Refused> {
         let service = call.request.service();
         let later = |refusal: Refusal| refusal.of_service(service);
         if missed.is_none() {
-            let known = chains.catalog().map_err(later)?;
+            let known = self.known_catalog(name).await.map_err(later)?;
             let placed = found(&*known, name).map_err(unreadable(call))?;
             if placed.is_some() {
                 return Ok(placed);
             }
         }
-        let fresh = chains.fresh_catalog().await.map_err(later)?;
+        let fresh = self.fresh_catalog(name).await.map_err(later)?;
         let placed = found(&*fresh, name).map_err(unreadable(call))?;
-        let is_missed = |it: &&Placed| missed == Some(it.entry.collection);
+        let is_missed = |it: &&DomainPlacement| missed == Some(it.entry.collection);
         let Some(unfinished) = placed.as_ref().filter(is_missed) else {
             return Ok(placed);
         };
         self.finish_name(name, unfinished).await.map_err(later)?;
-        let fresh = chains.fresh_catalog().await.map_err(later)?;
+        let fresh = self.fresh_catalog(name).await.map_err(later)?;
         found(&*fresh, name).map_err(unreadable(call))
     }
 
     /// The one look-up of a name, but for what was `missed` on its chain. Where there is one chain,
-    /// that chain is asked for what is not known here, or not there any more; and for what has a
-    /// name of its own, since its first answer is its last.
+    /// that chain is asked for what is not known here, or not there any more. It is also asked for
+    /// what has a name of its own, since its first answer is its last.
     async fn place(&self, call: &Call, missed: Option<CollectionId>) -> Result<Place, Refused> {
         let Some(name) = name_of(call).filter(|_| !changes_names(call)) else {
             return Ok(Place::SYSTEM);
         };
-        let Some(chains) = self.several().filter(|_| name.kind.is_placed()) else {
-            let keeper = self.chains.system().keeper();
-            let is_first = missed.is_none() && call.demand.request.is_none();
+        if self.several().is_none() || !name.kind.is_placed() {
+            let keeper = self.chains.system().local_member();
+            let is_first = missed.is_none() && call.consistency.request.is_none();
             let entry = match keeper.filter(|_| is_first) {
                 Some(keeper) => keeper.collection(name).map_err(unreadable(call))?,
                 None => None,
@@ -165,8 +161,8 @@ impl Router {
                 collection: entry.map(|entry| entry.collection),
                 ..Place::SYSTEM
             });
-        };
-        let placed = self.look_up(chains, call, name, missed).await?;
+        }
+        let placed = self.look_up(call, name, missed).await?;
         Ok(placed.map_or(Place::SYSTEM, |placed| Place {
             chain: placed.chain,
             collection: Some(placed.entry.collection),
@@ -174,31 +170,30 @@ impl Router {
     }
 
     /// Creates or deletes a collection on another chain than the system chain.
-    async fn come_or_go(&self, chains: &Chains, call: &Arc<Call>) -> Result<Answer, Refused> {
+    async fn come_or_go(&self, call: &Arc<Call>) -> Result<Answer, Refused> {
         let Some(name) = name_of(call) else {
             return self.carry_out(ChainId::SYSTEM, call).await;
         };
         match call.request.target() {
-            Target::Create { plain, .. } => self.create(chains, call, (name, plain)).await,
-            _ => self.delete(chains, call, name).await,
+            Target::Create { plain, .. } => self.create(call, (name, plain)).await,
+            _ => self.delete(call, name).await,
         }
     }
 
     /// `plain`: any that is there already will do.
     async fn create(
         &self,
-        chains: &Chains,
         call: &Arc<Call>,
         (name, plain): (Name<'_>, bool),
     ) -> Result<Answer, Refused> {
         let service = call.request.service();
         let later = |refusal: Refusal| refusal.of_service(service);
-        let known = chains.catalog().map_err(later)?;
+        let known = self.known_catalog(name).await.map_err(later)?;
         let known = catalog::placed(&*known, name).map_err(unreadable(call))?;
         if let Some(placed) = known.filter(|placed| placed.state == State::Deleting) {
             self.finish_name(name, &placed).await.map_err(later)?;
         }
-        let (begun, placed) = self.begin(chains, call, name).await?;
+        let (begun, placed) = self.begin(call, name).await?;
         let Some(placed) = placed else {
             // It was refused, or deleted meanwhile.
             return Ok(begun);
@@ -210,12 +205,12 @@ impl Router {
             return Ok(begun);
         }
         // Whether it is as it is asked for, its own chain knows.
-        let demand = Demand {
+        let consistency = ConsistencyOptions {
             collection: Some(placed.entry.collection),
-            ..Demand::default()
+            ..ConsistencyOptions::default()
         };
         let own = Arc::new(Call {
-            demand,
+            consistency,
             ..Call::clone(call)
         });
         let (outcome, _) = self.carry_out(placed.chain, &own).await?;
@@ -231,28 +226,22 @@ impl Router {
     /// looked up if the step was refused.
     async fn begin(
         &self,
-        chains: &Chains,
         call: &Arc<Call>,
         name: Name<'_>,
-    ) -> Result<(Answer, Option<Placed>), Refused> {
+    ) -> Result<(Answer, Option<DomainPlacement>), Refused> {
         let begun = self.carry_out(ChainId::SYSTEM, call).await?;
         if begun.0.is_err() {
             return Ok((begun, None));
         }
         let service = call.request.service();
-        let catalog = chains.fresh_catalog().await;
+        let catalog = self.fresh_catalog(name).await;
         let catalog = catalog.map_err(|refusal| refusal.of_service(service))?;
         let placed = catalog::placed(&*catalog, name).map_err(unreadable(call))?;
         Ok((begun, placed))
     }
 
-    async fn delete(
-        &self,
-        chains: &Chains,
-        call: &Arc<Call>,
-        name: Name<'_>,
-    ) -> Result<Answer, Refused> {
-        let (begun, placed) = self.begin(chains, call, name).await?;
+    async fn delete(&self, call: &Arc<Call>, name: Name<'_>) -> Result<Answer, Refused> {
+        let (begun, placed) = self.begin(call, name).await?;
         if let Some(placed) = placed.filter(|placed| placed.state == State::Deleting) {
             let finished = self.finish_name(name, &placed).await;
             finished.map_err(|refusal| refusal.of_service(call.request.service()))?;
@@ -264,19 +253,19 @@ impl Router {
     async fn carry_out(&self, chain: ChainId, call: &Arc<Call>) -> Result<Answer, Refused> {
         let service = call.request.service();
         let done = self.on_chain(chain, call, Reach::Anywhere).await;
-        let (outcome, receipt) = done.map_err(|refusal| refusal.of_service(service))?;
+        let (outcome, metadata) = done.map_err(|refusal| refusal.of_service(service))?;
         let reply = match outcome {
             Ok(reply) => reply,
-            Err(refused) => return Ok((Err(refused), receipt)),
+            Err(refused) => return Ok((Err(refused), metadata)),
         };
         let Some(step) = reply.begun().cloned() else {
-            return Ok((Ok(reply), receipt));
+            return Ok((Ok(reply), metadata));
         };
         let outcome = match self.finish(chain, step).await {
             Ok(taken) => reply.finished(&taken),
             Err(refusal) => Err(refusal.of_service(service)),
         };
-        Ok((outcome, receipt))
+        Ok((outcome, metadata))
     }
 }
 
@@ -293,16 +282,7 @@ fn places_names(call: &Call) -> bool {
 }
 
 /// Where a collection is, if it is there.
-fn found(view: &dyn View, name: Name<'_>) -> Result<Option<Placed>, ViewError> {
+fn found(view: &dyn View, name: Name<'_>) -> Result<Option<DomainPlacement>, ViewError> {
     let placed = catalog::placed(view, name)?;
     Ok(placed.filter(|placed| placed.state != State::Creating))
-}
-
-impl Chains {
-    /// The catalog with all that was acknowledged before.
-    pub(crate) async fn fresh_catalog(&self) -> Result<Snapshot, Refusal> {
-        // What is answered strongly here is applied here.
-        self.system().ready().await?;
-        self.catalog()
-    }
 }

@@ -2,8 +2,8 @@
 //! the other.
 //!
 //! A member that refuses has done nothing, so the request goes on to another, or to the same one
-//! later, until its time is over. A write whose answer never comes may have taken effect. A member
-//! that has no company takes its requests at once, or nobody does.
+//! later, until its time is over. A write whose answer never comes may have taken effect. A single
+//! member takes its requests at once, or none does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use fader_services::{Call, Reason};
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
-use crate::member::pending::{Answer, Following, REQUEST, Told};
+use crate::member::pending::{Answer, REQUEST, RequestResult, SessionContext};
 use crate::member::quorum::Quorum;
 use crate::member::refusal::{Kind, Refusal};
 use crate::member::thread::Job;
@@ -27,10 +27,10 @@ const FOLLOW: Duration = Duration::from_millis(100);
 /// How long a bounded read looks for a member that can prove its bound: a member that is gone is
 /// given up meanwhile.
 const BOUNDED: Duration = Duration::from_secs(3);
-/// How long to wait before asking again, where nobody can answer.
+/// How long to wait before asking again, where no member can answer.
 pub(crate) const AGAIN: Duration = Duration::from_millis(10);
 
-/// How often to look whether a member that has not answered still has a seat.
+/// How often to look whether a member that has not answered still has a membership.
 const LOOK: Duration = Duration::from_millis(100);
 /// The same while a request may wait for long: of these there may be many.
 const LOOK_WAITING: Duration = Duration::from_secs(10);
@@ -54,10 +54,11 @@ impl Cluster {
     /// What a write asks if it is eventual, as far as is known here.
     pub(crate) fn quorum(&self, call: &Call) -> Result<Option<Quorum>, Refused> {
         // A lone member decides one without a name, and finds that it is eventual when it does.
-        if self.is_lone() && call.demand.request.is_none() {
+        if self.is_lone() && call.consistency.request.is_none() {
             return Ok(None);
         }
-        self.keeper().map_or(Ok(None), |keeper| keeper.quorum(call))
+        self.local_member()
+            .map_or(Ok(None), |keeper| keeper.quorum(call))
     }
 
     /// The answer of the first that takes the job of a request which may wait for so long.
@@ -107,8 +108,8 @@ impl Cluster {
         }
     }
 
-    /// What the member says before the time is over, as long as it has a seat: whoever lost it may
-    /// be held up, and its chain does not wait for it.
+    /// What the member says before the time is over, as long as it has a membership. One that lost
+    /// it may be held up, and its chain does not wait for it.
     async fn answer_of<T>(
         &self,
         node: NodeId,
@@ -120,8 +121,8 @@ impl Cluster {
             return answer.await.unwrap_or(lost);
         }
         while Instant::now() < end {
-            let has_seat = |newest: Arc<Configuration>| newest.seat(node).is_some();
-            let is_member = self.configuration().is_some_and(has_seat);
+            let is_member = |newest: Arc<Configuration>| newest.member(node).is_some();
+            let is_member = self.configuration().is_some_and(is_member);
             match tokio::time::timeout(look, &mut answer).await {
                 Ok(answer) => return answer.unwrap_or(lost),
                 Err(_) if is_member => {}
@@ -135,8 +136,8 @@ impl Cluster {
     pub(crate) async fn read(
         &self,
         call: &Arc<Call>,
-        session: &Following,
-    ) -> Result<Told, Refusal> {
+        session: &SessionContext,
+    ) -> Result<RequestResult, Refusal> {
         let scan = match reads_keys(call) {
             true => None,
             false => Some(self.scans.acquire().await),
@@ -144,7 +145,7 @@ impl Cluster {
         if matches!(scan, Some(Err(_))) {
             return Err(Refusal::new(Kind::Elsewhere, Reason::Stopping));
         }
-        let shows = match self.keeper().map(|keeper| keeper.shows(call)) {
+        let shows = match self.local_member().map(|keeper| keeper.shows(call)) {
             Some(Ok(shows)) => shows,
             Some(Err(refused)) => return Ok(refused.into()),
             None => None,
@@ -167,15 +168,15 @@ impl Cluster {
             }
             for (_, member) in members {
                 let shown = member.show(call, session, (level, time)).await;
-                let Some((showing, followed)) = shown else {
+                let Some((source, update)) = shown else {
                     continue;
                 };
-                match Arc::<Member>::clone(&member).answer(showing, call).await {
+                match Arc::<Member>::clone(&member).answer(source, call).await {
                     // Its store could not be read: another one answers.
                     Err(refused) if refused.meaning() == Meaning::Unreadable && !self.is_lone() => {
                         drop(member.enqueue(Job::Damaged(refused.to_string())));
                     }
-                    answered => return Ok(Told::of(answered, followed)),
+                    answered => return Ok(RequestResult::of(answered, update)),
                 }
             }
             time = READ;

@@ -1,17 +1,17 @@
 //! Steps across chains: what one chain began is finished here
-//! (docs/protocol/steps.md; `fader_services::steps` has the rules).
+//! (docs/internals/protocol/steps.md; `fader_services::steps` has the rules).
 //!
 //! Invariants:
-//! - X3 a step across chains is finished before whoever began it is told that it was done.
-//! - X4 who finds one unfinished that matters to it finishes it; any other, the node that decides
-//!   for its origin.
+//! - ROUTE-3 a step across chains is finished before its origin is told that it was done.
+//! - ROUTE-4 who finds one unfinished that matters to it finishes it; any other, the node that
+//!   decides for its origin.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fader_chain::{ALL_GUARDS, ChainId};
 use fader_services::Call;
-use fader_services::catalog::{Name, Placed};
+use fader_services::catalog::{DomainPlacement, Name};
 use fader_services::request::own;
 use fader_services::steps::{self, Ask, Command, Finish, Heard, Step, Steps, Taken};
 
@@ -52,7 +52,11 @@ impl Router {
     }
 
     /// Takes the steps that are left of a collection that comes or goes.
-    pub(super) async fn finish_name(&self, name: Name<'_>, placed: &Placed) -> Result<(), Refusal> {
+    pub(super) async fn finish_name(
+        &self,
+        name: Name<'_>,
+        placed: &DomainPlacement,
+    ) -> Result<(), Refusal> {
         match steps::of_collection(name.to_owned(), placed) {
             Some(step) => self.finish(ChainId::SYSTEM, step).await.map(drop),
             None => Ok(()),
@@ -91,7 +95,7 @@ impl Router {
 
 /// The steps that a chain has a record of, as its member here knows them.
 fn unsettled(chain: &Cluster) -> Option<Vec<Step>> {
-    let snapshot = chain.keeper()?.snapshot();
+    let snapshot = chain.local_member()?.snapshot();
     match steps::unsettled(&*snapshot, STEPS_MAX) {
         Ok(steps) => Some(steps),
         Err(error) => {

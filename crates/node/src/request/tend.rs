@@ -1,13 +1,14 @@
-//! The bytes of blocks in the background: space of removed ones is given back, all are read again
+//! The bytes of blocks in the background. Space of removed ones is given back, all are read again
 //! now and then, and what has no row is dropped.
 //!
 //! Invariants:
 //! - TE-1 bytes without a row are dropped when they are older than a lease. Those that a start
-//!   found go sooner: of a member that has no company at once, for its uploads ended with its last
-//!   process; of another one when it had time to hear of their rows. The chain's thread looks again
-//!   whether they have a row, and bytes that are dropped too soon are fetched again (B1).
+//!   found go sooner. Those of a single member go at once, for its uploads ended with its last
+//!   process. Those of another one go when it had time to hear of their rows. The chain's thread
+//!   looks again whether they have a row, and bytes that are dropped too soon are fetched again
+//!   (BGATE-1).
 //! - TE-2 a row without bytes is damage when the member's newest state has it, too, and the member
-//!   serves: the state of another one may be below the floor, and its bytes rightly gone.
+//!   serves. The state of another one may be below the safe point, and its bytes rightly gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,8 +127,8 @@ impl One {
             return Vec::new();
         }
         let done = store.scrub(scrub, member.blocks().now());
-        let tally = &member.blocks().tally;
-        tally
+        let counters = &member.blocks().counters;
+        counters
             .scrubbed_bytes
             .fetch_add(done.bytes, Ordering::Relaxed);
         self.scrub_due = done.is_round.then(|| Instant::now() + SCRUB_REST);
@@ -157,8 +158,8 @@ impl One {
         }
         if self.sweep.blocks_done && self.sweep.rows_done {
             let missing = self.sweep.missing;
-            let tally = &member.blocks().tally;
-            tally.missing.store(missing, Ordering::Relaxed);
+            let counters = &member.blocks().counters;
+            counters.missing.store(missing, Ordering::Relaxed);
             if 0 < missing {
                 tracing::error!(
                     missing,
@@ -236,8 +237,8 @@ fn reclaim(member: &Member, store: &Blocks) {
         Ok(done) => {
             let after = store.counters();
             let bytes = before.dead_bytes.saturating_sub(after.dead_bytes);
-            let tally = &member.blocks().tally;
-            tally.reclaimed_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let counters = &member.blocks().counters;
+            counters.reclaimed_bytes.fetch_add(bytes, Ordering::Relaxed);
             let (segments, copied) = (done.segments, done.copied_bytes);
             tracing::debug!(
                 segments,

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Invariants:
-//! - F1 a token that does not open with this node's key, for this account, goes no further (D15).
-//! - F3 what was seen of one chain is nothing to another: ids and stamps are a chain's own.
+//! - TOKEN-1 a token that does not open with this node's key, for this account, goes no further
+//!   (D15).
+//! - TOKEN-3 what was seen of one chain is nothing to another: ids and stamps are a chain's own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,24 +16,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_chain::{ChainId, DecodeError, Reader, Session, put_bytes, put_varint};
 use fader_services::catalog::AccountId;
-use fader_services::level::Receipt;
+use fader_services::level::ReplyMetadata;
 use fader_services::request::ServiceName;
 use fader_services::service::Trouble;
 
 use super::Answer;
-use crate::member::pending::{Following, Told};
+use crate::member::pending::{RequestResult, SessionContext};
 use crate::member::refusal::{Kind, Refusal};
 use crate::secrets::seal::{Seal, SealError};
 
 const VERSION: u8 = 2;
-/// Bytes of a session's token: with more, nobody need try a key.
+/// Bytes of a session's token: with more, no key need be tried.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// What a session has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sessions(BTreeMap<ChainId, Session>);
+pub(crate) struct SessionToken(BTreeMap<ChainId, Session>);
 
-impl Sessions {
+impl SessionToken {
     /// What it has seen of a chain.
     pub(crate) fn of(&self, chain: ChainId) -> Session {
         self.0.get(&chain).cloned().unwrap_or_default()
@@ -69,7 +70,7 @@ impl Sessions {
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         if bytes.first() != Some(&VERSION) {
             let session = Session::decode(bytes)?;
-            return Ok(Sessions(BTreeMap::from([(ChainId::SYSTEM, session)])));
+            return Ok(SessionToken(BTreeMap::from([(ChainId::SYSTEM, session)])));
         }
         let mut reader = Reader::new(bytes);
         reader.byte()?;
@@ -80,7 +81,7 @@ impl Sessions {
             sessions.insert(chain, Session::decode(reader.bytes()?)?);
         }
         reader.end()?;
-        Ok(Sessions(sessions))
+        Ok(SessionToken(sessions))
     }
 }
 
@@ -99,7 +100,7 @@ pub(crate) enum TokenError {
 pub(crate) fn seal(
     seal: &Seal,
     account: &AccountId,
-    sessions: &Sessions,
+    sessions: &SessionToken,
 ) -> Result<Bytes, TokenError> {
     let sealed = seal.encrypt(&bound_to(account), &sessions.encode())?;
     let sealed = sealed.expect("a session is shorter than what a cipher takes");
@@ -111,16 +112,16 @@ pub(crate) fn seal(
 
 /// What a session of `account` has seen; an empty token is that of a new one.
 ///
-/// `None` if nobody who has this key gave out the token, to this account (D15).
-fn unseal(seal: &Seal, account: &AccountId, token: &[u8]) -> Option<Sessions> {
+/// `None` if no node with this key gave out the token, to this account (D15).
+fn unseal(seal: &Seal, account: &AccountId, token: &[u8]) -> Option<SessionToken> {
     if token.is_empty() {
-        return Some(Sessions::default());
+        return Some(SessionToken::default());
     }
     if TOKEN_BYTES_MAX < token.len() {
         return None;
     }
     let seen = seal.decrypt(&bound_to(account), token)?;
-    Sessions::decode(Bytes::from(seen)).ok()
+    SessionToken::decode(Bytes::from(seen)).ok()
 }
 
 /// What a session is bound to. No id of an access key begins so: none is anything but UTF-8.
@@ -129,19 +130,19 @@ fn bound_to(account: &AccountId) -> Vec<u8> {
 }
 
 /// What a request on a chain has to follow.
-pub(crate) fn on(chain: ChainId, sessions: Option<&Sessions>) -> Following {
+pub(crate) fn on(chain: ChainId, sessions: Option<&SessionToken>) -> SessionContext {
     sessions.map(|sessions| Arc::new(sessions.of(chain)))
 }
 
 /// Opens a request's token, if it carries one.
 ///
 /// # Errors
-/// [`Trouble::StrangeToken`] for one that nobody gave out to this account.
+/// [`Trouble::StrangeToken`] for one that no node gave out to this account.
 pub(crate) fn open(
     seal: &Seal,
     account: &AccountId,
     token: Option<&[u8]>,
-) -> Result<Option<Sessions>, Trouble> {
+) -> Result<Option<SessionToken>, Trouble> {
     let Some(token) = token else {
         return Ok(None);
     };
@@ -153,33 +154,33 @@ pub(crate) fn open(
 
 /// The answer as the client gets it, with the token that goes on from here.
 pub(crate) fn answered(
-    told: Told,
+    told: RequestResult,
     seal: &Seal,
     (account, service): (&AccountId, ServiceName),
-    (chain, sessions): (ChainId, Option<Sessions>),
+    (chain, sessions): (ChainId, Option<SessionToken>),
 ) -> Answer {
-    let Told {
+    let RequestResult {
         outcome,
-        mut receipt,
-        followed,
+        mut metadata,
+        update,
     } = told;
-    if followed.is_none() && sessions.is_none() {
-        return (outcome, receipt);
+    if update.is_none() && sessions.is_none() {
+        return (outcome, metadata);
     }
     let mut sessions = sessions.unwrap_or_default();
-    if let Some(followed) = followed {
-        receipt.settled = followed.settled;
-        sessions.see(chain, followed.session);
+    if let Some(update) = update {
+        metadata.settled = update.settled;
+        sessions.see(chain, update.session);
     }
     match self::seal(seal, account, &sessions) {
-        Ok(token) => receipt.session = Some(token),
+        Ok(token) => metadata.session = Some(token),
         // The client goes on with the token that it has, which may promise less than it saw.
         Err(error) => {
             let refusal = Refusal::of_store(Kind::Unknown, error.to_string());
-            return (Err(refusal.of_service(service)), Receipt::default());
+            return (Err(refusal.of_service(service)), ReplyMetadata::default());
         }
     }
-    (outcome, receipt)
+    (outcome, metadata)
 }
 
 #[cfg(test)]

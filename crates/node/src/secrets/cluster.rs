@@ -1,7 +1,7 @@
-//! The cluster's key: 32 random bytes in a file of each node. Whoever has it is a node.
+//! The cluster's key: 32 random bytes in a file of each node. A process that has it is a node.
 //!
 //! Deliberately absent: a key for each node, and its change while nodes run
-//! (docs/decisions/0006-between-nodes.md).
+//! (docs/internals/decisions/0006-between-nodes.md).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -1,5 +1,5 @@
-//! What is sealed with a key that lies beside the data: secrets at rest, bound to their access
-//! key's id, and what sessions have seen, bound to their account (`request/tokens.rs`).
+//! What is sealed with a key that lies beside the data. Secrets at rest are bound to their access
+//! key's id, and what sessions have seen to their account (`request/tokens.rs`).
 //!
 //! ```text
 //! sealed := version:u8=1 nonce[24] ciphertext tag[16]      XChaCha20-Poly1305, random nonce
@@ -86,7 +86,7 @@ impl Seal {
     pub(crate) fn load(disk: &dyn Disk, folder: &Path, creates: bool) -> Result<Self, OpenError> {
         let path = folder.join(KEY_FILE);
         let damaged = |reason: &str| {
-            OpenError::Damaged(format!(
+            OpenError::damaged(format!(
                 "{} {reason}: the secrets of all access keys are sealed with it. Restore it from \
                  a copy of the data folder",
                 path.display()
@@ -95,9 +95,8 @@ impl Seal {
         let bytes = match disk::read_file(disk, &path) {
             Ok(bytes) => Zeroizing::new(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound && creates => {
-                create_key(disk, folder).map_err(|source| OpenError::Io {
-                    context: format!("creating {}", path.display()),
-                    source,
+                create_key(disk, folder).map_err(|source| {
+                    OpenError::io(format!("creating {}", path.display()), source)
                 })?
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -105,7 +104,7 @@ impl Seal {
             }
             Err(source) => {
                 let context = format!("reading {}", path.display());
-                return Err(OpenError::Io { context, source });
+                return Err(OpenError::io(context, source));
             }
         };
         let key = Key::try_from(bytes.as_slice()).map_err(|_| damaged("is not 32 bytes long"))?;
@@ -122,7 +121,7 @@ impl Seal {
         }
     }
 
-    /// Refuses to go on where no secret of the catalog opens: every signed request would fail, and
+    /// Refuses to go on where no secret of the catalog opens. Every signed request would fail, and
     /// new secrets would be sealed that the true key does not open.
     pub(crate) fn check(&self, catalog: &dyn View, folder: &Path) -> Result<(), OpenError> {
         let Ok(keys) = catalog::keys(catalog) else {
@@ -134,7 +133,7 @@ impl Seal {
             .filter(|key| self.open(&key.id, &key.sealed_secret).is_err());
         match closed.count() {
             0 => Ok(()),
-            count if count == keys.len() => Err(OpenError::Damaged(format!(
+            count if count == keys.len() => Err(OpenError::damaged(format!(
                 "{} is damaged, or that of another data folder: it opens no secret of the access \
                  keys here. Restore it from a copy of the data folder",
                 folder.join(KEY_FILE).display()
@@ -225,10 +224,10 @@ pub(crate) fn random_id() -> Result<String, SealError> {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let mut random = [0_u8; 16];
     SysRng.try_fill_bytes(&mut random)?;
-    let letters = random
+    let outgoing = random
         .iter()
         .map(|byte| char::from(ALPHABET[usize::from(byte % 32)]));
-    Ok("AKIA".chars().chain(letters).collect())
+    Ok("AKIA".chars().chain(outgoing).collect())
 }
 
 /// A random secret: forty characters of base64's alphabet, 240 random bits, as AWS's.
@@ -236,10 +235,10 @@ pub(crate) fn random_secret() -> Result<Secret, SealError> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut random = Zeroizing::new([0_u8; 40]);
     SysRng.try_fill_bytes(random.as_mut_slice())?;
-    let letters = random
+    let outgoing = random
         .iter()
         .map(|byte| char::from(ALPHABET[usize::from(byte % 64)]));
-    Ok(Secret::new(letters.collect()))
+    Ok(Secret::new(outgoing.collect()))
 }
 
 #[cfg(test)]

@@ -1,23 +1,61 @@
 //! What was read of tables of the catalog, kept until one of them changes.
 //!
 //! Invariants:
-//! - A1 a lookup that begins after a change of the catalog was answered sees it: the cache is
+//! - CACHE-1 a lookup that begins after a change of the catalog was answered sees it. The cache is
 //!   emptied before the answer, and takes in nothing that was read before.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use fader_services::{SYSTEM, Table};
 use parking_lot::RwLock;
 
 use super::engine::Pair;
 
-/// Beyond this the cache starts again from nothing.
+/// Entries of a map, at most.
 const ENTRIES_MAX: usize = 10_000;
+
+/// What is remembered, by key: beyond [`ENTRIES_MAX`] entries it begins again from nothing.
+pub(crate) struct BoundedMap<K, V>(HashMap<K, V>);
+
+impl<K, V> Default for BoundedMap<K, V> {
+    fn default() -> Self {
+        BoundedMap(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash, V> BoundedMap<K, V> {
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.get(key)
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        if ENTRIES_MAX <= self.0.len() {
+            self.0.clear();
+        }
+        self.0.insert(key, value);
+    }
+
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.0.remove(key);
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
 
 struct State<V> {
     /// How often the tables changed.
     generation: u64,
-    entries: HashMap<String, V>,
+    entries: BoundedMap<String, V>,
 }
 
 /// What is known of some tables, by name.
@@ -33,7 +71,7 @@ impl<V: Clone> Cache<V> {
             tables,
             state: RwLock::new(State {
                 generation: 0,
-                entries: HashMap::new(),
+                entries: BoundedMap::default(),
             }),
         }
     }
@@ -48,9 +86,6 @@ impl<V: Clone> Cache<V> {
     pub(crate) fn put(&self, generation: u64, name: String, entry: V) {
         let mut state = self.state.write();
         if state.generation == generation {
-            if ENTRIES_MAX <= state.entries.len() {
-                state.entries.clear();
-            }
             state.entries.insert(name, entry);
         }
     }

@@ -1,5 +1,5 @@
-//! What an operator asks of a data folder that no process has: whether it is whole, and to go on
-//! with what is left of its log.
+//! What an operator asks of a data folder that no process has. That is whether it is whole, and to
+//! go on with what is left of its log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,8 +45,8 @@ pub(crate) fn check(data: &Path, cache_bytes: u64) -> Result<Findings, OpenError
     }
     let engine = match LsmEngine::open(&data.join("engine"), cache_bytes) {
         Ok(engine) => engine,
-        Err(OpenError::Damaged(words)) => {
-            findings.damage.push(words);
+        Err(error) if error.is_damage() => {
+            findings.damage.push(error.context);
             return Ok(findings);
         }
         Err(error) => return Err(error),
@@ -90,7 +90,7 @@ fn check_blocks(
     named: &Named,
     findings: &mut Findings,
 ) -> Result<(), OpenError> {
-    let unreadable = |error: ViewError| OpenError::Damaged(error.to_string());
+    let unreadable = |error: ViewError| OpenError::damaged(error.to_string());
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let mut missing: Vec<u128> = Vec::new();
     let store = match data.join("blocks").is_dir() {
@@ -185,13 +185,11 @@ fn check_log(
             }
             Ok(Some(replayed.last))
         }
-        Err(OpenError::Damaged(words)) => {
-            findings.damage.push(words);
+        Err(error) if error.is_damage() => {
+            findings.damage.push(error.context);
             findings.can_rebuild = false;
-            findings.cut = first_bad(&folder).map_err(|source| OpenError::Io {
-                context: format!("reading {}", folder.display()),
-                source,
-            })?;
+            findings.cut = first_bad(&folder)
+                .map_err(|source| OpenError::io(format!("reading {}", folder.display()), source))?;
             Ok(None)
         }
         Err(error) => Err(error),

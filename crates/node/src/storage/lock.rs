@@ -1,6 +1,6 @@
 //! One process per data folder.
 //!
-//! The lock is on the folder itself: a file in it can be deleted while it is held, and another
+//! The lock is on the folder itself. A file in it can be deleted while it is held, and another
 //! process would then lock another file of that name. The file `lock` says who has the folder, and
 //! is locked as well, for processes of earlier versions.
 
@@ -8,6 +8,8 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use fader_services::ErrorCode;
 
 use crate::status::OpenError;
 
@@ -24,10 +26,8 @@ impl FolderLock {
     /// Takes the folder.
     pub(crate) fn take(folder: &Path) -> Result<Self, OpenError> {
         let path = folder.join(LOCK_FILE);
-        let failed = |source: io::Error| OpenError::Io {
-            context: format!("locking {}", folder.display()),
-            source,
-        };
+        let failed =
+            |source: io::Error| OpenError::io(format!("locking {}", folder.display()), source);
         let held = File::open(folder).map_err(failed)?;
         let mut options = File::options();
         let options = options
@@ -41,11 +41,8 @@ impl FolderLock {
             match locked {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    return Err(OpenError::Locked(format!(
-                        "{} is in use by {}. Stop that process, or use another folder with --data",
-                        folder.display(),
-                        holder(&mut file)
-                    )));
+                    let context = format!("{} holds its lock", holder(&mut file));
+                    return Err(OpenError::new(ErrorCode::DataLocked, context));
                 }
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }

@@ -1,10 +1,9 @@
-//! From what a crash left to a state that a replica can go on from: the log's records, folded, and
-//! the engine, brought to where every tree holds the same.
+//! From what a crash left to a state that a replica can go on from. The log's records are folded,
+//! and the engine is brought to where every tree holds the same.
 //!
 //! What an engine holds was committed, and so was everything before it. What the log holds beyond
-//! is for the replica to say, but for a member that is alone: there, to be durable is to be
-//! committed (WR-5), and the entries are applied as they are read, so that a long log is no matter
-//! of memory.
+//! is for the replica to say, but for a single member. There, to be durable is to be committed
+//! (WR-5). Entries are applied as they are read, so that a long log is no matter of memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fader_chain::{
-    Change, DiskId, Durable, Entry, EntryId, Layered, Mutations, Record, Swept, compute,
+    Change, DedupCursor, DiskId, Entry, EntryId, Layered, Mutations, Record, RecoveredState,
+    compute,
 };
 
 use crate::random;
@@ -37,10 +37,10 @@ pub(crate) struct Recovered {
 }
 
 /// Whether the log is that of a member which is its chain's whole write path.
-pub(crate) fn is_alone(kept: &Durable, disk: DiskId) -> bool {
+pub(crate) fn is_alone(kept: &RecoveredState, disk: DiskId) -> bool {
     kept.configuration
         .as_ref()
-        .is_none_or(|adopted| matches!(&adopted.seats[..], [seat] if seat.disk == disk))
+        .is_none_or(|adopted| matches!(&adopted.members[..], [member] if member.disk == disk))
 }
 
 /// Reads the log of the member on `disk`, and applies again what the engine lost.
@@ -61,7 +61,7 @@ pub(crate) fn recover(
         applied,
         below: engine.snapshot(),
         mutations: Mutations::new(),
-        swept: Swept::default(),
+        swept: DedupCursor::default(),
         last: EntryId::ZERO,
         uncommitted: 0,
         count: 0,
@@ -89,7 +89,7 @@ pub(crate) fn recover(
     // A log that begins anew has nothing yet; an engine that is being filled stands for nothing.
     let begins_anew = !check_order && replayed.last == EntryId::ZERO;
     if !is_filling && !begins_anew && replayed.last < newest {
-        return Err(OpenError::Damaged(format!(
+        return Err(OpenError::damaged(format!(
             "the log ends at entry {}, but the engine holds entries up to {newest}: acknowledged \
              writes may be lost. Restore the data folder from a copy",
             replayed.last
@@ -113,7 +113,7 @@ fn check_reach(
     (oldest, newest): (EntryId, EntryId),
 ) -> Result<(), OpenError> {
     if log.is_new() && newest != EntryId::ZERO {
-        return Err(OpenError::Damaged(format!(
+        return Err(OpenError::damaged(format!(
             "the log is missing: {} has no segment, but the engine holds entries up to {newest}. \
              Restore the data folder from a copy",
             log.folder().display()
@@ -122,7 +122,7 @@ fn check_reach(
     if let Some(missing) = log.missing_before(oldest)
         && let Some((tree, _)) = applied.iter().find(|(_, applied)| **applied == oldest)
     {
-        return Err(OpenError::Damaged(format!(
+        return Err(OpenError::damaged(format!(
             "{} holds entries up to {oldest}, and the log begins behind that: the tree is damaged, \
              or {} is missing. Restore the data folder from a copy",
             log.folder()
@@ -168,10 +168,7 @@ fn sync_names(disk: &dyn Disk, data: &Path) -> io::Result<()> {
 
 /// The folder could not be made.
 pub(crate) fn creating(folder: &Path, source: io::Error) -> OpenError {
-    OpenError::Io {
-        context: format!("creating {}", folder.display()),
-        source,
-    }
+    OpenError::io(format!("creating {}", folder.display()), source)
 }
 
 struct Replay<'a> {
@@ -179,7 +176,7 @@ struct Replay<'a> {
     applied: BTreeMap<Tree, EntryId>,
     below: Snapshot,
     mutations: Mutations,
-    swept: Swept,
+    swept: DedupCursor,
     last: EntryId,
     uncommitted: u64,
     count: u64,
@@ -192,7 +189,7 @@ impl Replay<'_> {
         let mut ahead = self.applied.values();
         match ahead.find(|ahead| ahead.index == id.index && **ahead != id) {
             None => Ok(()),
-            Some(ahead) => Err(OpenError::Damaged(format!(
+            Some(ahead) => Err(OpenError::damaged(format!(
                 "the log's entry {id} is not the {ahead} that the engine holds: the folder mixes \
                  two nodes. Restore it from a copy"
             ))),
@@ -200,7 +197,7 @@ impl Replay<'_> {
     }
 
     /// Applies the kept entries up to `last`, and lets go of them.
-    fn take_through(&mut self, kept: &mut Durable, last: EntryId) -> Result<(), OpenError> {
+    fn take_through(&mut self, kept: &mut RecoveredState, last: EntryId) -> Result<(), OpenError> {
         for entry in kept.entries.iter().take_while(|entry| entry.id <= last) {
             self.take(entry)?;
         }
@@ -221,14 +218,14 @@ impl Replay<'_> {
             ..entry.clone()
         };
         // What an entry does to a tree that is ahead is not done again, and nothing learned of it.
-        let mut anew = Swept::default();
+        let mut anew = DedupCursor::default();
         let swept = match self.applied.values().any(|applied| id <= *applied) {
             true => &mut anew,
             false => &mut self.swept,
         };
         let view = Layered::new(&*self.below, &self.mutations);
         let mutations = compute(&entry, &view, swept).map_err(|error| {
-            OpenError::Damaged(format!("the engine cannot take entry {id}: {error}"))
+            OpenError::damaged(format!("the engine cannot take entry {id}: {error}"))
         })?;
         let mutations = mutations
             .into_iter()
@@ -264,8 +261,5 @@ impl Replay<'_> {
 }
 
 fn stopped(error: EngineError) -> OpenError {
-    OpenError::Io {
-        context: "applying the log".to_owned(),
-        source: std::io::Error::other(error.message),
-    }
+    OpenError::io("applying the log", std::io::Error::other(error.message))
 }

@@ -1,12 +1,12 @@
 //! A client of SimpleDB: what it asks a node for, and what it is told in the words of that service.
 
 use fader_node::{Call, Node};
-use fader_services::level::Receipt;
+use fader_services::level::ReplyMetadata;
 use fader_services::request::own;
-use fader_services::simpledb::{Answered, Error, SimpleDb};
+use fader_services::simpledb::{CostedReply, Error, SimpleDb};
 
 /// What SimpleDB says, and what is told beside.
-pub(crate) type Said = (Result<Answered, Error>, Receipt);
+pub(crate) type Said = (Result<CostedReply, Error>, ReplyMetadata);
 
 /// A node that is asked.
 pub(crate) trait Ask {
@@ -16,7 +16,7 @@ pub(crate) trait Ask {
 
 impl Ask for Node {
     async fn ask(&self, call: Call) -> Said {
-        let (outcome, receipt) = self.call(call).await;
-        (own::<SimpleDb>(outcome), receipt)
+        let (outcome, metadata) = self.call(call).await;
+        (own::<SimpleDb>(outcome), metadata)
     }
 }

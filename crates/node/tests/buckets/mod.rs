@@ -9,7 +9,7 @@ use bytes::Bytes;
 use fader_node::{BlockOptions, Call, Node, Settings, Stored, Unread};
 use fader_services::Kind;
 use fader_services::catalog::{AccountId, Name};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::request::{Limits, own};
 use fader_services::s3::command::{
     Command, CompleteUpload, CreateBucket, CreateUpload, DeleteObject, Deletion, Extent, GetObject,
@@ -58,7 +58,7 @@ pub(crate) fn bytes_of(seed: u64, size: usize) -> Bytes {
 
 pub(crate) async fn ask(node: &Node, command: Command) -> Result<Reply, Error> {
     let request = Request::of(&account(), rand::random(), command);
-    let call = Call::new(&account(), request, Demand::default());
+    let call = Call::new(&account(), request, ConsistencyOptions::default());
     own::<S3>(node.call(call).await.0)
 }
 

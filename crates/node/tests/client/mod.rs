@@ -9,7 +9,7 @@ use fader_node::coordinator::SESSION;
 use fader_node::{Call, ClusterSettings, MemberStatus, Node, Settings, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
-use fader_services::level::{Demand, Level, Receipt};
+use fader_services::level::{ConsistencyOptions, Level, ReplyMetadata};
 use fader_services::request;
 use fader_services::simpledb::{AttributePut, Error, ItemPut, Limits, Reply, Request};
 
@@ -52,7 +52,9 @@ pub(crate) async fn create_domain(node: &Node, domain: &str, mode: Mode) {
         mode: Some(mode),
         preference: None,
     };
-    write(node, request, Demand::default()).await.unwrap();
+    write(node, request, ConsistencyOptions::default())
+        .await
+        .unwrap();
 }
 
 pub(crate) fn put(domain: &str, item: &str, value: &str) -> Request {
@@ -71,9 +73,13 @@ pub(crate) fn put(domain: &str, item: &str, value: &str) -> Request {
     }
 }
 
-pub(crate) async fn write(node: &Node, request: Request, demand: Demand) -> Result<Receipt, Error> {
-    let (outcome, receipt) = node.ask(Call::new(&account(), request, demand)).await;
-    outcome.map(|_| receipt)
+pub(crate) async fn write(
+    node: &Node,
+    request: Request,
+    consistency: ConsistencyOptions,
+) -> Result<ReplyMetadata, Error> {
+    let (outcome, metadata) = node.ask(Call::new(&account(), request, consistency)).await;
+    outcome.map(|_| metadata)
 }
 
 /// The values of an item, and what is told of them.
@@ -81,40 +87,45 @@ pub(crate) async fn get(
     node: &Node,
     domain: &str,
     item: &str,
-    demand: Demand,
-) -> (Vec<String>, Receipt) {
+    consistency: ConsistencyOptions,
+) -> (Vec<String>, ReplyMetadata) {
     let request = Request::GetAttributes {
         domain: domain.to_owned(),
         item: item.to_owned(),
         names: Vec::new(),
         consistent: false,
     };
-    let (answered, receipt) = node.ask(Call::new(&account(), request, demand)).await;
+    let (answered, metadata) = node.ask(Call::new(&account(), request, consistency)).await;
     let answered = answered.unwrap();
     let Reply::Attributes(pairs) = answered.reply else {
         panic!("attributes are asked");
     };
     let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
     let values = pairs.into_iter().map(|pair| text(pair.value.to_vec()));
-    (values.collect(), receipt)
+    (values.collect(), metadata)
 }
 
-pub(crate) async fn values(node: &Node, domain: &str, item: &str, demand: Demand) -> Vec<String> {
-    get(node, domain, item, demand).await.0
+pub(crate) async fn values(
+    node: &Node,
+    domain: &str,
+    item: &str,
+    consistency: ConsistencyOptions,
+) -> Vec<String> {
+    get(node, domain, item, consistency).await.0
 }
 
 /// The items that a Select finds.
 pub(crate) async fn select(
     node: &Node,
     expression: &str,
-    demand: Demand,
-) -> (Vec<String>, Receipt) {
+    consistency: ConsistencyOptions,
+) -> (Vec<String>, ReplyMetadata) {
     let request = Request::Select {
         expression: expression.to_owned(),
         next_token: None,
         consistent: false,
     };
-    let (answered, receipt) = node.ask(Call::new(&account(), request, demand)).await;
+    let (answered, metadata) = node.ask(Call::new(&account(), request, consistency)).await;
     let answered = answered.unwrap();
     let Reply::Items { items, .. } = answered.reply else {
         panic!("items are asked");
@@ -122,50 +133,50 @@ pub(crate) async fn select(
     let names = items
         .into_iter()
         .map(|item| String::from_utf8(item.name.to_vec()).unwrap());
-    (names.collect(), receipt)
+    (names.collect(), metadata)
 }
 
-pub(crate) fn strong() -> Demand {
-    Demand {
+pub(crate) fn strong() -> ConsistencyOptions {
+    ConsistencyOptions {
         level: Level::Strong,
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     }
 }
 
-pub(crate) fn eventual(r: u8, w: u8) -> Demand {
-    Demand {
+pub(crate) fn eventual(r: u8, w: u8) -> ConsistencyOptions {
+    ConsistencyOptions {
         level: Level::Eventual {
             r,
             w,
             sloppy: false,
         },
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     }
 }
 
-pub(crate) fn barrier() -> Demand {
-    Demand {
+pub(crate) fn barrier() -> ConsistencyOptions {
+    ConsistencyOptions {
         level: Level::Barrier,
-        ..Demand::default()
+        ..ConsistencyOptions::default()
     }
 }
 
 /// The reply waits until the write is settled.
-pub(crate) fn settled(demand: Demand) -> Demand {
-    Demand {
+pub(crate) fn settled(consistency: ConsistencyOptions) -> ConsistencyOptions {
+    ConsistencyOptions {
         outcome: true,
-        ..demand
+        ..consistency
     }
 }
 
-pub(crate) fn named(seq: u64, demand: Demand) -> Demand {
-    Demand {
+pub(crate) fn named(seq: u64, consistency: ConsistencyOptions) -> ConsistencyOptions {
+    ConsistencyOptions {
         request: Some(RequestId {
             client: 7_u128.into(),
             seq,
             part: 0,
         }),
-        ..demand
+        ..consistency
     }
 }
 

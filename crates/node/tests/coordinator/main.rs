@@ -1,4 +1,5 @@
-//! What any coordinator must do (docs/protocol/reconfiguration.md, section 11), run on each one.
+//! What any coordinator must do (docs/internals/protocol/reconfiguration.md, section 11), run on
+//! each one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,12 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fader_chain::controller::{Facts, first, next};
+use fader_chain::controller::{ObservedState, first, next};
 use fader_chain::{
     Configuration, DiskId, EntryId, Identity, Incarnation, Progress, Report, Version, Wiring,
 };
 use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
 use fader_node::disk::Disk;
+use fader_services::ErrorCode;
 use support::SimulatedDisk;
 
 /// Longer than a test takes.
@@ -52,7 +54,7 @@ pub(crate) fn shown(epoch: u64, index: u64) -> Progress {
     }
 }
 
-pub(crate) fn floor(epoch: u64, index: u64) -> Report {
+pub(crate) fn safe_point(epoch: u64, index: u64) -> Report {
     Report::Floor {
         epoch,
         applied: EntryId::new(1, index),
@@ -62,15 +64,17 @@ pub(crate) fn floor(epoch: u64, index: u64) -> Report {
 
 fn open(coordinator: &dyn Coordinator, disk: u128) -> Identity {
     static LIFE: AtomicU64 = AtomicU64::new(1);
-    let life = Incarnation(u128::from(LIFE.fetch_add(1, Ordering::Relaxed)));
-    coordinator.open(DiskId(disk), life, shown(0, 0)).unwrap()
+    let incarnation = Incarnation(u128::from(LIFE.fetch_add(1, Ordering::Relaxed)));
+    coordinator
+        .open(DiskId(disk), incarnation, shown(0, 0))
+        .unwrap()
 }
 
-/// Waits for what whoever watches hears of some time (C4).
+/// Waits for what a watcher hears of some time (COORD-4).
 fn eventually(coordinator: &dyn Coordinator, is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < end, "nobody heard of it");
+        assert!(Instant::now() < end, "no member heard of it");
         coordinator.wait(Duration::from_millis(10));
     }
 }
@@ -87,9 +91,9 @@ fn c1_one_of_two_that_publish_wins() {
     for (name, coordinator) in each(LONG) {
         assert_eq!(coordinator.configuration(), Ok(None), "{name}");
         let (first, _) = published(&*coordinator);
-        let candidates = (0..8_u64).map(|floor| Configuration {
+        let candidates = (0..8_u64).map(|safe_point| Configuration {
             epoch: 2,
-            floor: EntryId::new(1, floor),
+            safe_point: EntryId::new(1, safe_point),
             ..first.clone()
         });
         let won: Vec<Configuration> = std::thread::scope(|scope| {
@@ -157,7 +161,7 @@ fn c4_a_waiter_hears_of_a_change() {
             }
         });
         published(&*coordinator);
-        // Whoever missed the change looks again within the time it gave.
+        // A watcher that missed the change looks again within the time it gave.
         while !waiter.is_finished() {
             open(&*coordinator, 77);
         }
@@ -175,7 +179,9 @@ fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
         let begin =
             |epoch| coordinator.open(members[0].disk, Incarnation(1 << 64), shown(epoch, 0));
         let is_refused = |epoch, why: &str| match begin(epoch) {
-            Err(CoordinatorError::Refused(reason)) => reason.contains(why),
+            Err(CoordinatorError::Refused { code, context }) => {
+                code == ErrorCode::DataOutdated && context.contains(why)
+            }
             _ => false,
         };
         assert!(is_refused(2, "an old copy"), "{name}");
@@ -189,17 +195,18 @@ fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
     }
 }
 
-/// C5: a folder that was put back as it was in the same epoch lacks what was acknowledged since.
+/// COORD-5: a folder that was put back as it was in the same epoch lacks what was acknowledged
+/// since.
 #[test]
 fn c5_an_old_copy_of_the_same_epoch_is_told() {
     for (name, coordinator) in each(LONG) {
         let (_, members) = published(&*coordinator);
         for member in &members {
             coordinator.report(*member, Report::Adopted { epoch: 1 });
-            coordinator.report(*member, floor(1, 70));
+            coordinator.report(*member, safe_point(1, 70));
             coordinator.ping(*member).unwrap();
         }
-        // One life is over, the other two are not.
+        // One incarnation is over, the other two are not.
         coordinator.close(members[0]);
         let begin = |member: Identity, index| {
             let opened = coordinator.open(member.disk, Incarnation(1 << 64), shown(1, index));
@@ -207,7 +214,7 @@ fn c5_an_old_copy_of_the_same_epoch_is_told() {
         };
         for member in members {
             match begin(member, 69) {
-                Err(CoordinatorError::Refused(why)) => {
+                Err(CoordinatorError::Refused { context: why, .. }) => {
                     assert!(why.contains("had entry 1.70"), "{name}: {why}");
                 }
                 other => panic!("{name}: {other:?}"),
@@ -217,9 +224,9 @@ fn c5_an_old_copy_of_the_same_epoch_is_told() {
     }
 }
 
-/// C5: what a disk showed is known, for the choice between those that are back (AL-1).
+/// COORD-5: what a disk showed is known, for the choice between those that are back (AL-1).
 #[test]
-fn c5_what_a_disk_shows_is_noted() {
+fn c5_the_state_of_a_disk_is_noted() {
     for (name, coordinator) in each(LONG) {
         let (_, members) = published(&*coordinator);
         let begin = |disk, shown| coordinator.open(disk, Incarnation(1 << 64), shown);
@@ -241,13 +248,13 @@ fn c5_what_a_disk_shows_is_noted() {
     }
 }
 
-/// C5: in a later epoch a log may be shorter, lawfully: it was cut, or began anew.
+/// COORD-5: in a later epoch a log may be shorter, lawfully: it was cut, or began anew.
 #[test]
-fn c5_what_was_cut_makes_no_old_copy() {
+fn c5_a_truncated_log_makes_no_old_copy() {
     for (name, coordinator) in each(LONG) {
         let (first, members) = published(&*coordinator);
         coordinator.report(members[0], Report::Adopted { epoch: 1 });
-        coordinator.report(members[0], floor(1, 70));
+        coordinator.report(members[0], safe_point(1, 70));
         let second = Configuration { epoch: 2, ..first };
         assert!(coordinator.publish(1, second).unwrap());
         coordinator.ping(members[0]).unwrap();
@@ -255,7 +262,7 @@ fn c5_what_was_cut_makes_no_old_copy() {
         let begin = |shown| coordinator.open(members[0].disk, Incarnation(1 << 64), shown);
         assert!(
             begin(shown(2, 60)).is_ok(),
-            "{name}: nobody heard of its epoch"
+            "{name}: no member heard of its epoch"
         );
     }
 }
@@ -266,19 +273,19 @@ fn a_controller_acts_on_what_it_is_told() {
         let (first, members) = published(&*coordinator);
         coordinator.close(members[0]);
         eventually(&*coordinator, || coordinator.sessions() == members[1..]);
-        let facts = Facts {
+        let observed = ObservedState {
             sessions: coordinator.sessions(),
             unheard: Vec::new(),
             reports: coordinator.reports(),
             size: 3,
             unwanted: Vec::new(),
             wiring: Wiring::Star,
-            shift: None,
-            raise_floor: false,
+            role_change: None,
+            raise_safe_point: false,
             restart: None,
             version: Version::OLDEST,
         };
-        let second = next(&first, &facts).unwrap();
+        let second = next(&first, &observed).unwrap();
         assert!(coordinator.publish(first.epoch, second).unwrap(), "{name}");
         let newest = coordinator.configuration().unwrap().unwrap();
         assert_eq!(newest.head(), members[1].node, "{name}");

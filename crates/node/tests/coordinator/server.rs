@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use fader_chain::placement::Wish;
+use fader_chain::placement::PlacementPolicy;
 use fader_chain::{ChainId, DiskId, Version, Wiring};
 use fader_node::coordinator::{
     ChainCoordinator, ClusterRecord, ZooKeeperCoordinator, ZooKeeperSettings,
@@ -65,7 +65,7 @@ pub(crate) fn shared() -> SocketAddr {
     server.address
 }
 
-/// A place where nobody was.
+/// A place where no cluster was.
 pub(crate) fn place(server: SocketAddr) -> ZooKeeperSettings {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -87,8 +87,8 @@ pub(crate) fn record(session: Duration) -> ClusterRecord {
         members: vec!["n1".to_owned(), "n2".to_owned()],
         zones: vec![String::new(); 2],
         chains: 2,
-        wish: Wish {
-            copies: 2,
+        policy: PlacementPolicy {
+            replication_factor: 2,
             head_zone: None,
             tail_zone: None,
         },
@@ -164,6 +164,8 @@ struct Carried {
     /// The bytes that wait for each server end on which requests are held, by number.
     held: BTreeMap<usize, (TcpStream, Vec<u8>)>,
     numbers: usize,
+    /// The bytes of requests since they were forgotten.
+    requests: Vec<u8>,
 }
 
 impl Proxy {
@@ -175,6 +177,7 @@ impl Proxy {
             streams: Vec::new(),
             held: BTreeMap::new(),
             numbers: 0,
+            requests: Vec::new(),
         }));
         let proxy = Proxy {
             address,
@@ -212,6 +215,18 @@ impl Proxy {
         }
     }
 
+    /// Counts requests from now on.
+    pub(crate) fn forget(&self) {
+        self.state.lock().unwrap().requests.clear();
+    }
+
+    /// How often requests had this text since.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        let state = self.state.lock().unwrap();
+        let windows = state.requests.windows(text.len());
+        windows.filter(|it| *it == text.as_bytes()).count()
+    }
+
     /// How many connections have requests that are held.
     pub(crate) fn held(&self) -> usize {
         self.state.lock().unwrap().held.len()
@@ -238,6 +253,9 @@ fn carry((mut from, mut to): (TcpStream, TcpStream), is_request: bool, state: &M
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         let bytes = &bytes[..count];
         let mut state = state.lock().unwrap();
+        if is_request {
+            state.requests.extend_from_slice(bytes);
+        }
         let is_held = match state.way {
             Way::Held(text) => bytes.windows(text.len()).any(|it| it == text.as_bytes()),
             _ => false,

@@ -5,24 +5,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fader_chain::controller::first;
-use fader_chain::{ChainId, DiskId, Identity, Incarnation, Report, Version, Wiring};
+use fader_chain::{ChainId, Configuration, DiskId, Identity, Incarnation, Report, Version, Wiring};
 use fader_node::Secret;
 use fader_node::coordinator::{
-    ChainCoordinator, Coordinator, CoordinatorError, Pinged, ZooKeeperCoordinator,
+    ChainCoordinator, Coordinator, CoordinatorError, PingTime, ZooKeeperCoordinator,
     ZooKeeperSettings,
 };
+
+use fader_services::ErrorCode;
+use fader_zookeeper::{EnsembleClient, EnsembleConfig};
 
 use crate::server::{
     Proxy, Server, Way, cluster, cluster_of, join, join_as, place, record, shared,
 };
-use crate::{LONG, eventually, floor, open, shown};
+use crate::{LONG, eventually, open, safe_point, shown};
 
 /// Long enough that a busy machine pings in time.
 const SESSION: Duration = Duration::from_secs(3);
 
 fn refusal<T>(result: Result<T, CoordinatorError>) -> String {
     match result {
-        Err(CoordinatorError::Refused(reason)) => reason,
+        Err(CoordinatorError::Refused { context, .. }) => context,
         Err(error) => error.to_string(),
         Ok(_) => "it was done".to_owned(),
     }
@@ -35,8 +38,50 @@ fn through(place: &ZooKeeperSettings, proxy: &Proxy) -> ZooKeeperSettings {
     }
 }
 
-fn is_unavailable(result: &Result<Pinged, CoordinatorError>) -> bool {
+fn is_unavailable(result: &Result<PingTime, CoordinatorError>) -> bool {
     matches!(result, Err(CoordinatorError::Unavailable(_)))
+}
+
+/// I24. A mutant that does not set a watch again misses the second change; one that keeps what was
+/// read on another connection misses the last.
+#[test]
+fn what_does_not_change_is_read_once_and_each_change_is_heard() {
+    let (place, other) = cluster(shared(), LONG);
+    let proxy = Proxy::start(shared());
+    let watching = join(&through(&place, &proxy), "n2", "there:2");
+    let member = open(&other, 1);
+    eventually(&watching, || watching.sessions() == [member]);
+    let mut newest = first(&[member], Wiring::Star, Version::OLDEST);
+    let publish = |newest: &Configuration| {
+        assert_eq!(other.publish(newest.epoch - 1, newest.clone()), Ok(true));
+    };
+    let hears = |newest: &Configuration| {
+        eventually(&watching, || {
+            let heard = watching.configuration().unwrap();
+            heard.is_some_and(|heard| *heard == *newest)
+        });
+    };
+    for epoch in 1..4 {
+        newest.epoch = epoch;
+        publish(&newest);
+        hears(&newest);
+    }
+    // Nothing changes: of many looks at sessions one reads nothing else.
+    eventually(&watching, || {
+        proxy.forget();
+        while proxy.count("/sessions/") < 20 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        ["/chains/", "/layout"]
+            .iter()
+            .all(|text| proxy.count(text) == 0)
+    });
+    proxy.set(Way::Cut);
+    newest.epoch = 4;
+    publish(&newest);
+    eventually(&watching, || !watching.all().is_reachable());
+    proxy.set(Way::Open);
+    hears(&newest);
 }
 
 #[test]
@@ -76,23 +121,23 @@ fn cut_off(way: Way) {
     let (place, other) = cluster(shared(), SESSION);
     let proxy = Proxy::start(shared());
     let member = join(&through(&place, &proxy), "n2", "there:2");
-    let life = open(&member, 2);
-    eventually(&other, || other.sessions() == [life]);
-    member.ping(life).unwrap();
+    let incarnation = open(&member, 2);
+    eventually(&other, || other.sessions() == [incarnation]);
+    member.ping(incarnation).unwrap();
     proxy.set(way);
     let asked = Instant::now();
-    assert!(is_unavailable(&member.ping(life)));
+    assert!(is_unavailable(&member.ping(incarnation)));
     assert!(asked.elapsed() < SESSION, "it waits for half a session");
     eventually(&other, || other.sessions().is_empty());
     proxy.set(Way::Open);
     eventually(&member, || {
-        member.ping(life) == Err(CoordinatorError::SessionOver)
+        member.ping(incarnation) == Err(CoordinatorError::SessionOver)
     });
-    member.close(life);
+    member.close(incarnation);
     let next = open(&member, 2);
-    assert_eq!(next.node, life.node);
+    assert_eq!(next.node, incarnation.node);
     eventually(&other, || other.sessions() == [next]);
-    assert_eq!(other.all().present()[0].address, "there:2");
+    assert_eq!(other.all().live()[0].address, "there:2");
 }
 
 #[test]
@@ -106,9 +151,12 @@ fn a_silent_connection_is_given_up() {
 }
 
 /// Pings until it is told to end; its session may not.
-fn keep(coordinator: &ChainCoordinator, life: Identity, is_ending: &AtomicBool) {
+fn keep(coordinator: &ChainCoordinator, incarnation: Identity, is_ending: &AtomicBool) {
     while !is_ending.load(Ordering::Relaxed) {
-        assert_ne!(coordinator.ping(life), Err(CoordinatorError::SessionOver));
+        assert_ne!(
+            coordinator.ping(incarnation),
+            Err(CoordinatorError::SessionOver)
+        );
         coordinator.wait(SESSION / 30);
     }
 }
@@ -126,14 +174,18 @@ fn z10_a_late_ping_erases_no_life() {
     system.report(first, Report::Adopted { epoch: 1 });
     assert!(is_unavailable(&system.ping(first)));
     proxy.set(Way::Open);
-    // The second life begins on another connection, and pings.
+    // The second incarnation begins on another connection, and pings.
     let second = open(&data, 2);
     data.ping(second).unwrap();
     proxy.deliver();
     let standing = ZooKeeperCoordinator::look(&place).unwrap();
-    let its: Vec<_> = standing.present.iter().map(|it| &it.members).collect();
-    let lives = vec![(ChainId::SYSTEM, first), (ChainId(1), second)];
-    assert_eq!(its, [&lives], "a late ping erased a life that has a lease");
+    let its: Vec<_> = standing.live.iter().map(|it| &it.members).collect();
+    let incarnations = vec![(ChainId::SYSTEM, first), (ChainId(1), second)];
+    assert_eq!(
+        its,
+        [&incarnations],
+        "a late ping erased an incarnation that has a lease"
+    );
     // It goes on, in the same session.
     data.ping(second).unwrap();
     system.ping(first).unwrap();
@@ -145,15 +197,15 @@ fn z10_a_late_ping_revives_no_session() {
     let (place, other) = cluster(shared(), SESSION);
     let proxy = Proxy::start(shared());
     let member = join(&through(&place, &proxy), "n2", "there:2");
-    let life = open(&member, 2);
-    eventually(&other, || other.sessions() == [life]);
+    let incarnation = open(&member, 2);
+    eventually(&other, || other.sessions() == [incarnation]);
     proxy.set(Way::Held("/sessions/"));
-    assert!(is_unavailable(&member.ping(life)));
+    assert!(is_unavailable(&member.ping(incarnation)));
     eventually(&other, || other.sessions().is_empty());
     proxy.set(Way::Open);
     proxy.deliver();
     eventually(&member, || {
-        member.ping(life) == Err(CoordinatorError::SessionOver)
+        member.ping(incarnation) == Err(CoordinatorError::SessionOver)
     });
     assert!(other.sessions().is_empty());
 }
@@ -164,18 +216,17 @@ fn a_ping_passes_by_a_request_that_is_not_answered() {
     let (place, _) = cluster(shared(), LONG);
     let proxy = Proxy::start(shared());
     let member = join(&through(&place, &proxy), "n2", "there:2");
-    let life = open(&member, 2);
-    member.ping(life).unwrap();
-    let next = first(&[life], Wiring::Star, Version::OLDEST);
+    let incarnation = open(&member, 2);
+    member.ping(incarnation).unwrap();
+    let next = first(&[incarnation], Wiring::Star, Version::OLDEST);
     // A ping may be slow where the machine is, but not each time.
     let has_passed = (0..10).any(|_| {
         proxy.set(Way::Held("/chains/0"));
+        let held = proxy.held();
         let has_passed = std::thread::scope(|scope| {
             let publishing = scope.spawn(|| member.publish(0, next.clone()));
-            // The watcher's reads are held as well.
-            let held = proxy.held();
-            eventually(&member, || held + 1 < proxy.held());
-            member.ping(life).unwrap();
+            eventually(&member, || held < proxy.held());
+            member.ping(incarnation).unwrap();
             !publishing.is_finished()
         });
         proxy.set(Way::Open);
@@ -185,15 +236,15 @@ fn a_ping_passes_by_a_request_that_is_not_answered() {
 }
 
 #[test]
-fn whoever_was_away_takes_nobody_for_dead() {
+fn a_process_that_was_absent_takes_no_other_for_dead() {
     let (place, member) = cluster(shared(), SESSION);
     let proxy = Proxy::start(shared());
     let watcher = join(&through(&place, &proxy), "n2", "there:2");
-    let life = open(&member, 1);
+    let incarnation = open(&member, 1);
     let is_ending = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let pinging = scope.spawn(|| keep(&member, life, &is_ending));
-        eventually(&watcher, || watcher.sessions() == [life]);
+        let pinging = scope.spawn(|| keep(&member, incarnation, &is_ending));
+        eventually(&watcher, || watcher.sessions() == [incarnation]);
         for way in [Way::Cut, Way::Open, Way::Silent, Way::Open] {
             proxy.set(way);
             eventually(&watcher, || {
@@ -201,18 +252,18 @@ fn whoever_was_away_takes_nobody_for_dead() {
             });
             let until = Instant::now() + SESSION;
             while Instant::now() < until {
-                assert_eq!(watcher.sessions(), [life], "{way:?}");
+                assert_eq!(watcher.sessions(), [incarnation], "{way:?}");
                 watcher.wait(SESSION / 30);
             }
         }
         is_ending.store(true, Ordering::Relaxed);
         pinging.join().unwrap();
     });
-    assert_eq!(member.sessions(), [life]);
+    assert_eq!(member.sessions(), [incarnation]);
 }
 
 #[test]
-fn what_is_no_cluster_is_told() {
+fn a_missing_cluster_is_reported() {
     let place = place(shared());
     let joining = |place: &ZooKeeperSettings, name| {
         refusal(ZooKeeperCoordinator::join(place, name, "here:1", Version::NEWEST).map(drop))
@@ -234,6 +285,97 @@ fn what_is_no_cluster_is_told() {
         ..place
     };
     assert!(joining(&nowhere, "n1").contains("no place"));
+}
+
+/// What was read last of it stays in force, and all else goes on.
+#[test]
+fn a_znode_that_someone_edited_or_removed_stops_nothing_else() {
+    let (place, system) = cluster(shared(), LONG);
+    let data = join(&place, "n2", "there:2").all().chain(ChainId(1));
+    let heard = system.all().chain(ChainId(1));
+    let member = open(&system, 1);
+    let of = |epoch| Configuration {
+        epoch,
+        ..first(&[member], Wiring::Star, Version::OLDEST)
+    };
+    let hears = |chain: &ChainCoordinator, epoch| {
+        eventually(chain, || {
+            let newest = chain.configuration().unwrap();
+            newest.is_some_and(|newest| newest.epoch == epoch)
+        });
+    };
+    assert_eq!(system.publish(0, of(1)), Ok(true));
+    hears(&data.all().chain(ChainId(0)), 1);
+    let (mut epoch, mut by_hand) = (0, by_hand(&place));
+    for path in ["/chains/0", "/layout", ""] {
+        let path = format!("{}{path}", place.root);
+        let was = by_hand.get(&path, false).unwrap();
+        if was.is_some() {
+            by_hand.set(&path, b"by hand", -1).unwrap();
+        } else {
+            by_hand.create(&path, b"by hand").unwrap();
+        }
+        epoch += 1;
+        assert_eq!(data.publish(epoch - 1, of(epoch)), Ok(true));
+        hears(&heard, epoch);
+        assert!(heard.is_reachable());
+        hears(&system, 1);
+        if path.ends_with("/chains/0") {
+            let code = system.publish(1, of(2)).unwrap_err().code();
+            assert_eq!(code, ErrorCode::CoordinatorDamaged);
+            let looked = ZooKeeperCoordinator::look(&place).unwrap_err();
+            assert_eq!(looked.code(), ErrorCode::CoordinatorDamaged);
+            by_hand.delete(&path, -1).unwrap();
+            epoch += 1;
+            assert_eq!(data.publish(epoch - 1, of(epoch)), Ok(true));
+            hears(&heard, epoch);
+            hears(&system, 1);
+            by_hand.create(&path, &was.unwrap().data).unwrap();
+        } else if let Some(was) = was {
+            let joined = ZooKeeperCoordinator::join(&place, "n1", "here:1", Version::NEWEST);
+            let code = joined.map(drop).unwrap_err().code();
+            assert_eq!(code, ErrorCode::CoordinatorDamaged);
+            by_hand.set(&path, &was.data, -1).unwrap();
+        } else {
+            by_hand.delete(&path, -1).unwrap();
+        }
+    }
+}
+
+/// A chroot that is gone: what is known stays, no lease is given, and it is told.
+#[test]
+fn a_cluster_that_someone_removed_is_told() {
+    let (place, coordinator) = cluster(shared(), LONG);
+    let member = open(&coordinator, 1);
+    coordinator.ping(member).unwrap();
+    let mut by_hand = by_hand(&place);
+    remove(&mut by_hand, &place.root);
+    eventually(&coordinator, || !coordinator.is_reachable());
+    assert!(coordinator.ping(member).is_err());
+    assert_eq!(coordinator.all().layout().sites.len(), 2);
+    let joined = ZooKeeperCoordinator::join(&place, "n1", "here:1", Version::NEWEST);
+    assert_eq!(joined.map(drop).unwrap_err().code(), ErrorCode::NotFound);
+}
+
+/// An operator's own client.
+fn by_hand(place: &ZooKeeperSettings) -> EnsembleClient {
+    EnsembleClient::new(Arc::new(EnsembleConfig {
+        hosts: place.hosts.clone(),
+        credentials: None,
+        tls: None,
+        patience: Duration::from_secs(60),
+    }))
+}
+
+/// Removes a znode and all below it. One that a process makes again meanwhile is removed, too.
+fn remove(by_hand: &mut EnsembleClient, path: &str) {
+    while by_hand.get(path, false).unwrap().is_some() {
+        for name in by_hand.children(path, false).unwrap_or_default() {
+            remove(by_hand, &format!("{path}/{name}"));
+        }
+        // Refused while it has children.
+        drop(by_hand.delete(path, -1));
+    }
 }
 
 #[test]
@@ -264,19 +406,19 @@ fn z7_one_session_has_the_lives_of_all_chains() {
     let (place, system) = cluster(shared(), SESSION);
     let data = system.all().chain(ChainId(1));
     let other = join(&place, "n2", "there:2");
-    let (life, second) = (open(&system, 1), open(&data, 2));
+    let (incarnation, second) = (open(&system, 1), open(&data, 2));
     let others = other.all().chain(ChainId(1));
     eventually(&other, || {
-        other.sessions() == [life] && others.sessions() == [second]
+        other.sessions() == [incarnation] && others.sessions() == [second]
     });
-    assert_eq!(other.all().present().len(), 1);
+    assert_eq!(other.all().live().len(), 1);
     // What one pings keeps both, and what one reports is of its chain.
     let end = Instant::now() + 2 * SESSION;
     while Instant::now() < end {
         data.ping(second).unwrap();
         data.wait(SESSION / 30);
         assert_eq!(others.sessions(), [second]);
-        assert_eq!(other.sessions(), [life]);
+        assert_eq!(other.sessions(), [incarnation]);
     }
     data.report(second, Report::Adopted { epoch: 1 });
     eventually(&others, || others.reports().has_adopted(second.node, 1));
@@ -288,12 +430,12 @@ fn z7_one_session_has_the_lives_of_all_chains() {
     );
     eventually(&others, || others.configuration().unwrap().is_some());
     assert_eq!(other.configuration(), Ok(None));
-    // One life ends, and the other goes on.
-    system.close(life);
+    // One incarnation ends, and the other goes on.
+    system.close(incarnation);
     eventually(&other, || other.sessions().is_empty());
     assert_eq!(others.sessions(), [second]);
     data.ping(second).unwrap();
-    assert_eq!(system.ping(life), Err(CoordinatorError::SessionOver));
+    assert_eq!(system.ping(incarnation), Err(CoordinatorError::SessionOver));
     // With the session all are over.
     let third = open(&system, 3);
     eventually(&other, || other.sessions() == [third]);
@@ -312,9 +454,10 @@ fn z7_one_session_has_the_lives_of_all_chains() {
     assert!(other.sessions().is_empty());
 }
 
-/// C5: how far a disk came is known while its process's session lasts, and when others ended it.
+/// COORD-5: how far a disk came is known while its process's session lasts, and when others ended
+/// it.
 #[test]
-fn what_a_killed_process_said_of_its_disk_is_kept() {
+fn a_killed_processs_report_of_its_disk_is_kept() {
     let (place, other) = cluster_of(Version::NEWEST, shared(), SESSION);
     let start = || {
         let joined = ZooKeeperCoordinator::join(&place, "n2", "there:2", Version::NEWEST).unwrap();
@@ -322,15 +465,15 @@ fn what_a_killed_process_said_of_its_disk_is_kept() {
         Arc::new(joined).chain(ChainId::SYSTEM)
     };
     let killed = start();
-    let life = open(&killed, 2);
-    let alone = first(&[life], Wiring::Star, Version::NEWEST);
+    let incarnation = open(&killed, 2);
+    let alone = first(&[incarnation], Wiring::Star, Version::NEWEST);
     assert_eq!(killed.publish(0, alone), Ok(true));
-    killed.report(life, Report::Adopted { epoch: 1 });
-    killed.report(life, floor(1, 70));
-    killed.ping(life).unwrap();
+    killed.report(incarnation, Report::Adopted { epoch: 1 });
+    killed.report(incarnation, safe_point(1, 70));
+    killed.ping(incarnation).unwrap();
     drop(killed);
     let again = start();
-    let begin = |index| refusal(again.open(life.disk, Incarnation(5), shown(1, index)));
+    let begin = |index| refusal(again.open(incarnation.disk, Incarnation(5), shown(1, index)));
     assert!(begin(69).contains("had entry 1.70"), "its session lasts");
     eventually(&other, || other.sessions().is_empty());
     assert!(
@@ -348,10 +491,10 @@ fn z9_the_version_rises_when_all_speak_more() {
     eventually(&n1, || n1.sessions().len() == 1);
     assert_eq!(raised(), None, "n2 is missing");
     let old = join_as(Version::OLDEST, &place, "n2", "there:2");
-    let life = open(&old, 2);
+    let incarnation = open(&old, 2);
     eventually(&n1, || n1.sessions().len() == 2);
     assert_eq!(raised(), None, "n2 speaks no more");
-    old.close(life);
+    old.close(incarnation);
     eventually(&n1, || n1.sessions().len() == 1);
     let new = join(&place, "n2", "there:2");
     open(&new, 3);
@@ -367,7 +510,7 @@ fn z9_the_version_rises_when_all_speak_more() {
 }
 
 #[test]
-fn z9_who_does_not_speak_the_version_is_none() {
+fn z9_a_node_that_does_not_support_the_version_is_none() {
     let (place, n1) = cluster(shared(), LONG);
     let old = join_as(Version::OLDEST, &place, "n2", "there:2");
     let new = join(&place, "n2", "there:2");
@@ -379,7 +522,7 @@ fn z9_who_does_not_speak_the_version_is_none() {
     eventually(&old, || !old.all().is_reachable());
     let late = open(&new, 4);
     eventually(&n1, || n1.sessions() == [mine, its, late]);
-    assert_eq!(n1.all().present().len(), 2);
+    assert_eq!(n1.all().live().len(), 2);
     assert_eq!(old.version(), Version::OLDEST);
     let joined = ZooKeeperCoordinator::join(&place, "n2", "there:2", Version::OLDEST);
     let why = refusal(joined.map(drop));

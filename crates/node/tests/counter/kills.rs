@@ -139,7 +139,7 @@ async fn the_sum_stays_where_a_member_dies_between_any_two_steps_of_a_move() {
         trap.0.store(at, Ordering::SeqCst);
         // The second node takes turns with the first in asking.
         let node = &pair.nodes[at as usize % 2];
-        match ask(node, shift("a", "b", at)).await {
+        match ask(node, role_change("a", "b", at)).await {
             Ok(_) => (least, most) = (least + at, most + at),
             // It is not known whether it was moved, or will be.
             Err(Refusal::Failed(_)) => most += at,
@@ -185,7 +185,7 @@ async fn moves_from_all_sides_keep_the_sum() {
                     0 => ("b", "a"),
                     _ => ("a", "b"),
                 };
-                match ask(&node, shift(from, to, 1 + mover)).await {
+                match ask(&node, role_change(from, to, 1 + mover)).await {
                     Ok(_) | Err(Refusal::Value(_)) => {}
                     Err(refusal) => panic!("{refusal}"),
                 }
@@ -197,11 +197,11 @@ async fn moves_from_all_sides_keep_the_sum() {
     }
     let (a, b) = pair.values().await.unwrap();
     assert_eq!(a + b, MUCH_AT_FIRST);
-    let nowhere = ask(&pair.nodes[0], shift("a", "c", 1)).await;
+    let nowhere = ask(&pair.nodes[0], role_change("a", "c", 1)).await;
     assert_eq!(nowhere, Err(Refusal::NotMoved));
     let gone = ask(&pair.nodes[0], Request::Delete("b".to_owned())).await;
     assert_eq!(gone, Ok(Reply::Done));
-    let back = ask(&pair.nodes[1], shift("a", "b", 1)).await;
+    let back = ask(&pair.nodes[1], role_change("a", "b", 1)).await;
     assert_eq!(back, Err(Refusal::NotMoved));
     assert_eq!(value(&pair.nodes[0], "a").await, Ok(Reply::Value(a)));
     pair.close().await;

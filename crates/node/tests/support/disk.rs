@@ -1,8 +1,8 @@
 //! A disk in memory that is as bad as a real one may be.
 //!
 //! Every change is kept apart from what is durable until it is synced. A [`SimulatedDisk::crash`]
-//! gives the disk that the next start finds: everything synced, and of the rest any pieces, in any
-//! order, cut at any byte, some of them garbage. Names are lost apart from contents.
+//! gives the disk that the next start finds. It has everything synced, and of the rest any pieces,
+//! in any order, cut at any byte, some of them garbage. Names are lost apart from contents.
 //!
 //! Writes, renames, removals and syncs are numbered, so that the power can be cut at each of them.
 //!
@@ -284,8 +284,8 @@ impl SimulatedDisk {
     }
 }
 
-/// What a crash leaves of a file: each pending change whole, in part, as garbage or not at all, and
-/// some later ones without earlier ones.
+/// What a crash leaves of a file. Each pending change is whole, in part, as garbage or not at all,
+/// and some later ones are there without earlier ones.
 fn survive(inode: &Inode, random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut content = inode.durable.clone();
     let keeps = random.random_range(0..3_u8);
@@ -326,14 +326,14 @@ fn survive_write(content: &mut Vec<u8>, offset: usize, bytes: &[u8], random: &mu
 /// A name whose folder did not survive is out of reach.
 fn without_orphans(names: &BTreeMap<PathBuf, usize>) -> BTreeMap<PathBuf, usize> {
     let is_root = |folder: &Path| folder.parent().is_none();
-    let lives = |path: &Path| {
+    let is_reachable = |path: &Path| {
         path.ancestors()
             .skip(1)
             .all(|folder| is_root(folder) || names.contains_key(folder))
     };
     names
         .iter()
-        .filter(|(path, _)| lives(path))
+        .filter(|(path, _)| is_reachable(path))
         .map(|(path, at)| (path.clone(), *at))
         .collect()
 }

@@ -1,6 +1,6 @@
 //! An engine in memory, as forgetful as an engine may be: the model beside [`SimulatedDisk`].
 //!
-//! [`MemoryEngine::crash`] gives the engine that the next start finds: each tree as it was after
+//! [`MemoryEngine::crash`] gives the engine that the next start finds. Each tree is as it was after
 //! some commit since the last checkpoint, one tree apart from the other.
 
 use std::collections::BTreeMap;

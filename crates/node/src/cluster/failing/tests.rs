@@ -39,7 +39,7 @@ fn a_failure_long_after_the_last_one_begins_anew() {
 }
 
 #[test]
-fn what_is_said_names_the_count_and_the_reason() {
+fn the_message_names_the_count_and_the_reason() {
     let mut failures = Failures::default();
     assert_eq!(failures.in_words(), None);
     failures.on_failure(Instant::now(), "it broke".to_owned());

@@ -35,7 +35,7 @@ fn new_disk() -> SimulatedDisk {
 }
 
 #[test]
-fn what_was_said_is_there_after_a_power_cut() {
+fn answered_commands_are_there_after_a_power_cut() {
     for seed in 0..50 {
         let disk = new_disk();
         let coordinator = open(&disk).unwrap();
@@ -56,7 +56,7 @@ fn what_was_said_is_there_after_a_power_cut() {
         assert!(members.iter().all(|member| member.node != other.node));
         assert!(matches!(
             after.open(DiskId(6), Incarnation(3), adopted(0)),
-            Err(CoordinatorError::Refused(_))
+            Err(CoordinatorError::Refused { .. })
         ));
     }
 }
@@ -102,7 +102,7 @@ fn damage_does_not_pass() {
         let disk = disk.copy();
         disk.flip(&path, offset, 0x10);
         assert!(
-            matches!(open(&disk), Err(OpenError::Damaged(_))),
+            open(&disk).is_err_and(|error| error.is_damage()),
             "{offset}"
         );
     }
@@ -110,7 +110,7 @@ fn damage_does_not_pass() {
 
 /// The bytes of format 1, which had no entries of disks, and is written while there are none.
 #[test]
-fn what_an_older_version_wrote_is_read_and_written() {
+fn records_of_an_older_version_are_read_and_written() {
     let disk = new_disk();
     let coordinator = open(&disk).unwrap();
     let member = coordinator
@@ -123,12 +123,12 @@ fn what_an_older_version_wrote_is_read_and_written() {
     let format = |disk: &SimulatedDisk| disk.content(&path).unwrap()[8];
     assert_eq!(format(&disk), 1);
     let applied = EntryId::new(1, 300);
-    let floor = Report::Floor {
+    let safe_point = Report::Floor {
         epoch: 1,
         applied,
         gap: false,
     };
-    coordinator.report(member, floor);
+    coordinator.report(member, safe_point);
     coordinator.close(member);
     assert_eq!(format(&disk), 2);
     let after = open(&disk.crash(7)).unwrap();
@@ -137,6 +137,6 @@ fn what_an_older_version_wrote_is_read_and_written() {
         last: EntryId::new(1, index),
     };
     let begin = |index| after.open(DiskId(5), Incarnation(2), shown(index));
-    assert!(matches!(begin(299), Err(CoordinatorError::Refused(_))));
+    assert!(matches!(begin(299), Err(CoordinatorError::Refused { .. })));
     assert_eq!(begin(300).unwrap().node, member.node);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_chain::controller::Reports;
-use fader_chain::membership::{LifeRecord, Put, publish};
+use fader_chain::membership::{IncarnationRecord, Put, publish};
 use fader_chain::{
     ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
 };
@@ -12,7 +12,7 @@ use fader_zookeeper::Changed;
 
 use super::record::Content;
 use super::{ZooKeeperCoordinator, read};
-use crate::coordinator::{Coordinator, CoordinatorError, Pinged};
+use crate::coordinator::{Coordinator, CoordinatorError, PingTime};
 
 /// The coordinator of one chain.
 #[derive(Clone)]
@@ -31,12 +31,12 @@ impl ChainCoordinator {
         &self.all
     }
 
-    /// Calls `take` with each life of the chain.
-    fn each_life(&self, mut take: impl FnMut(&LifeRecord)) {
+    /// Calls `take` with each incarnation of the chain.
+    fn each_incarnation(&self, mut take: impl FnMut(&IncarnationRecord)) {
         let view = self.all.shared.view();
-        let lives = view.sessions.iter().flat_map(|it| &it.record.lives);
-        lives
-            .filter(|life| life.chain == self.chain)
+        let incarnations = view.sessions.iter().flat_map(|it| &it.record.incarnations);
+        incarnations
+            .filter(|incarnation| incarnation.chain == self.chain)
             .for_each(&mut take);
     }
 }
@@ -59,7 +59,7 @@ impl Coordinator for ChainCoordinator {
         self.all.begin(self.chain, disk, incarnation, shown)
     }
 
-    fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError> {
+    fn ping(&self, member: Identity) -> Result<PingTime, CoordinatorError> {
         self.all.carrier().ping(member)
     }
 
@@ -102,7 +102,7 @@ impl Coordinator for ChainCoordinator {
 
     fn sessions(&self) -> Vec<Identity> {
         let mut sessions = Vec::new();
-        self.each_life(|life| sessions.push(life.identity));
+        self.each_incarnation(|incarnation| sessions.push(incarnation.identity));
         sessions
     }
 
@@ -112,9 +112,9 @@ impl Coordinator for ChainCoordinator {
 
     fn reports(&self) -> Reports {
         let mut reports = Reports::default();
-        self.each_life(|life| {
-            for report in &life.reports {
-                reports.note(life.identity.node, *report);
+        self.each_incarnation(|incarnation| {
+            for report in &incarnation.reports {
+                reports.note(incarnation.identity.node, *report);
             }
         });
         reports
@@ -123,17 +123,21 @@ impl Coordinator for ChainCoordinator {
     fn silent(&self) -> Vec<NodeId> {
         let view = self.all.shared.view();
         let silent = view.sessions.iter().filter(|it| it.is_silent);
-        let lives = silent.flat_map(|it| &it.record.lives);
-        let lives = lives.filter(|life| life.chain == self.chain);
-        lives.map(|life| life.identity.node).collect()
+        let incarnations = silent.flat_map(|it| &it.record.incarnations);
+        let incarnations = incarnations.filter(|incarnation| incarnation.chain == self.chain);
+        incarnations
+            .map(|incarnation| incarnation.identity.node)
+            .collect()
     }
 
     fn unheard(&self) -> Vec<Identity> {
         let view = self.all.shared.view();
         let unheard = view.sessions.iter().filter(|it| !it.is_present());
-        let lives = unheard.flat_map(|it| &it.record.lives);
-        let lives = lives.filter(|life| life.chain == self.chain);
-        lives.map(|life| life.identity).collect()
+        let incarnations = unheard.flat_map(|it| &it.record.incarnations);
+        let incarnations = incarnations.filter(|incarnation| incarnation.chain == self.chain);
+        incarnations
+            .map(|incarnation| incarnation.identity)
+            .collect()
     }
 
     fn is_reachable(&self) -> bool {

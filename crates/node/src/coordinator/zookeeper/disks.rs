@@ -1,15 +1,17 @@
-//! What the cluster knows of disks: whose they are, and how far they came (C5).
+//! What the cluster knows of disks: whose they are, and how far they came (COORD-5).
 
 use fader_chain::membership::{SessionRecord, number};
 use fader_chain::{ChainId, Configuration, DiskId, EntryId, NodeId, Progress};
-use fader_zookeeper::{Asker, Changed};
+use fader_services::ErrorCode;
+use fader_zookeeper::{Changed, EnsembleClient};
 
 use super::record::{Content, DiskRecord, NextNode};
 use super::{TRIES, ZooKeeperCoordinator, missing, read};
 use crate::coordinator::CoordinatorError;
 
 impl ZooKeeperCoordinator {
-    /// Whether a disk that shows this may begin a life on a chain (C5), as far as is known before.
+    /// Whether a disk that shows this may begin an incarnation on a chain (COORD-5), as far as is
+    /// known before.
     ///
     /// # Errors
     /// [`CoordinatorError`].
@@ -19,7 +21,7 @@ impl ZooKeeperCoordinator {
         disk: DiskId,
         shown: Progress,
     ) -> Result<(), CoordinatorError> {
-        // First: whoever ends a session has noted what it said.
+        // First: a process that ends a session has noted what it said.
         let said = self.progress(disk)?;
         let mut asker = self.asker.lock();
         match self.known_disk(Some(chain), disk, shown.epoch, &mut asker)? {
@@ -50,7 +52,8 @@ impl ZooKeeperCoordinator {
         };
         match asker.create(&self.shared.disk(disk), &record.encode())? {
             true => Ok(record),
-            false => Err(CoordinatorError::Refused(
+            false => Err(CoordinatorError::refused(
+                ErrorCode::DataForeign,
                 "another process has just begun on a copy of this folder".to_owned(),
             )),
         }
@@ -62,7 +65,7 @@ impl ZooKeeperCoordinator {
         chain: Option<ChainId>,
         disk: DiskId,
         epoch: u64,
-        asker: &mut Asker,
+        asker: &mut EnsembleClient,
     ) -> Result<Option<DiskRecord>, CoordinatorError> {
         let path = self.shared.disk(disk);
         asker.sync(&self.shared.root)?;
@@ -78,10 +81,13 @@ impl ZooKeeperCoordinator {
             return Ok(Some(known));
         }
         if epoch != 0 {
-            return Err(CoordinatorError::Refused(format!(
-                "the folder has adopted epoch {epoch}, but this cluster does not know its disk: it \
-                 is a folder of another cluster"
-            )));
+            return Err(CoordinatorError::refused(
+                ErrorCode::DataForeign,
+                format!(
+                    "the folder has adopted epoch {epoch}, but this cluster does not know its \
+                     disk: it is a folder of another cluster"
+                ),
+            ));
         }
         Ok(None)
     }
@@ -92,7 +98,7 @@ impl ZooKeeperCoordinator {
         chain: Option<ChainId>,
         known: &DiskRecord,
     ) -> Result<(), CoordinatorError> {
-        let refused = |why: String| Err(CoordinatorError::Refused(why));
+        let refused = |why: String| Err(CoordinatorError::refused(ErrorCode::DataForeign, why));
         if known.name != self.name {
             let (its, mine) = (&known.name, &self.name);
             return refused(format!("the folder is that of {its}, not of {mine}"));
@@ -109,7 +115,7 @@ impl ZooKeeperCoordinator {
     }
 
     /// The epoch of a chain's newest configuration.
-    fn newest(&self, asker: &mut Asker, chain: ChainId) -> Result<u64, CoordinatorError> {
+    fn newest(&self, asker: &mut EnsembleClient, chain: ChainId) -> Result<u64, CoordinatorError> {
         let path = self.shared.chain(chain);
         Ok(match asker.get(&path, false)? {
             Some(znode) => read::<Configuration>(&path, &znode)?.epoch,
@@ -117,7 +123,7 @@ impl ZooKeeperCoordinator {
         })
     }
 
-    /// How far sessions of this node that nobody has ended say that a disk came.
+    /// How far sessions of this node that have not been ended say that a disk came.
     pub(super) fn progress(&self, disk: DiskId) -> Result<Progress, CoordinatorError> {
         let process = self.shared.session.process();
         let node = process.ok_or(CoordinatorError::SessionOver)?.node;
@@ -132,9 +138,11 @@ impl ZooKeeperCoordinator {
                 && let Some(znode) = asker.get(&path, false)?
             {
                 let session: SessionRecord = read(&path, &znode)?;
-                let lives = session.lives.iter();
-                let lives = lives.filter(|life| life.identity.disk == disk);
-                progress = lives.fold(progress, |far, life| far.max(life.progress()));
+                let incarnations = session.incarnations.iter();
+                let incarnations =
+                    incarnations.filter(|incarnation| incarnation.identity.disk == disk);
+                progress =
+                    incarnations.fold(progress, |far, incarnation| far.max(incarnation.progress()));
             }
         }
         Ok(progress)
@@ -152,7 +160,7 @@ impl ZooKeeperCoordinator {
             .map_or_else(Progress::default, |known| known.progress))
     }
 
-    /// Notes how far a life came, before the session forgets it (C5).
+    /// Notes how far an incarnation came, before the session forgets it (COORD-5).
     pub(super) fn note_end(&self, disk: DiskId, progress: Progress) {
         let mut asker = self.asker.lock();
         let noted = self.shared.note_progress(&mut asker, disk, progress);
@@ -175,8 +183,11 @@ pub(super) fn check_progress(
     }
 }
 
-/// A number that nobody has.
-pub(super) fn next_node(root: &str, asker: &mut Asker) -> Result<NodeId, CoordinatorError> {
+/// A number that no disk has.
+pub(super) fn next_node(
+    root: &str,
+    asker: &mut EnsembleClient,
+) -> Result<NodeId, CoordinatorError> {
     let path = format!("{root}/next");
     for _ in 0..TRIES {
         let znode = asker.get(&path, false)?.ok_or_else(|| missing(&path))?;

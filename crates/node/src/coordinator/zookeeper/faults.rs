@@ -1,5 +1,5 @@
-//! What is wrong with members that take no part in their chain, for people who look: the process
-//! of each says so in a znode of its own, since such a member has no life and no session.
+//! What is wrong with members that take no part in their chain, for people who look. The process of
+//! each says so in a znode of its own, since such a member has no incarnation and no session.
 //!
 //! ```text
 //! /fader/faults/NODE-CHAIN       kind F, format 1: name chain what:u8 count
@@ -11,7 +11,7 @@
 use std::fmt;
 
 use fader_chain::{ChainId, DecodeError, Reader, put_bytes, put_varint};
-use fader_zookeeper::{Asker, Failure};
+use fader_zookeeper::{EnsembleClient, EnsembleError};
 
 use super::record::{Content, NAME_MAX};
 use super::{ZooKeeperCoordinator, read};
@@ -89,7 +89,7 @@ impl ZooKeeperCoordinator {
         format!("{}/faults/{}-{}", self.shared.root, self.name, chain.0)
     }
 
-    fn put_fault(&self, path: &str, content: Option<&FaultOf>) -> Result<(), Failure> {
+    fn put_fault(&self, path: &str, content: Option<&FaultOf>) -> Result<(), EnsembleError> {
         let mut asker = self.asker.lock();
         let known = asker.get(path, false)?;
         match (known, content) {
@@ -108,7 +108,10 @@ impl ZooKeeperCoordinator {
 }
 
 /// All that is said.
-pub(super) fn faults(root: &str, asker: &mut Asker) -> Result<Vec<FaultOf>, CoordinatorError> {
+pub(super) fn faults(
+    root: &str,
+    asker: &mut EnsembleClient,
+) -> Result<Vec<FaultOf>, CoordinatorError> {
     let folder = format!("{root}/faults");
     let mut faults = Vec::new();
     if asker.get(&folder, false)?.is_none() {

@@ -1,6 +1,7 @@
 //! Carries what a [`Watch`] asks for to a server: for the watcher of a process, and for operators'
 //! commands.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fader_chain::membership::{
@@ -8,7 +9,7 @@ use fader_chain::membership::{
 };
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, Progress, Version};
-use fader_zookeeper::{Asker, Changed, Failure};
+use fader_zookeeper::{Changed, EnsembleClient, EnsembleError, Znode};
 
 use super::TRIES;
 use super::paths::{chain_path, disk_path, layout_path};
@@ -18,14 +19,27 @@ use super::record::{ClusterRecord, Content, DiskRecord};
 pub(super) struct Looker<'a> {
     /// The znode below which everything is.
     pub(super) root: &'a str,
-    pub(super) asker: &'a mut Asker,
+    pub(super) asker: &'a mut EnsembleClient,
     pub(super) watch: &'a mut Watch,
     /// When the first look of `watch` began.
     pub(super) started: Instant,
     /// The greatest version that this process speaks.
     pub(super) speaks: Version,
-    /// Whether the next change ends [`Asker::wait`].
+    /// Whether the next change ends [`EnsembleClient::wait`]. Then what was read is read again when
+    /// its watch fired, or the connection is another one (I24). The record of the cluster and the
+    /// sessions are read each time: so a server answers.
     pub(super) is_told: bool,
+    /// What was read last, where a look goes on with that: a znode that someone edited or removed
+    /// stops nothing that it is not about.
+    pub(super) last: Option<LastRead>,
+    /// Which znodes are so, in words.
+    pub(super) damage: Vec<String>,
+}
+
+/// What was read last.
+pub(super) struct LastRead {
+    pub(super) cluster: Arc<ClusterRecord>,
+    pub(super) layout: Arc<Layout>,
 }
 
 /// What a look showed.
@@ -36,28 +50,38 @@ pub(super) struct Looked {
     pub(super) layout: Layout,
     /// Configurations and sessions.
     pub(super) reading: Reading,
+    /// The znodes that are not what Fader wrote, in words: of those it shows what was read last.
+    pub(super) damage: Vec<String>,
 }
 
 impl Looker<'_> {
     /// Reads everything, and ends sessions that are over. `known` is the newest epoch of a chain
     /// that is known.
-    pub(super) fn look(mut self, known: impl Fn(ChainId) -> u64) -> Result<Looked, Trouble> {
+    pub(super) fn look(mut self, known: impl Fn(ChainId) -> u64) -> Result<Looked, WatchError> {
         self.watch.begin(self.started.elapsed());
         let (mut cluster, mut layout) = (None::<ClusterRecord>, None::<Layout>);
         while let Some(ask) = self.watch.ask().cloned() {
             let told = match ask {
                 Ask::Cluster => {
-                    let read = cluster.insert(self.cluster()?);
+                    let read = self.cluster();
+                    let kept = |last: &LastRead| ClusterRecord::clone(&last.cluster);
+                    let read = cluster.insert(self.or_last(read, kept)?);
                     Told::Cluster(read.version)
                 }
                 Ask::Layout => {
                     let founded = cluster.as_ref().map(ClusterRecord::founded);
-                    let read = layout.insert(self.layout(founded.unwrap_or_default())?);
+                    let read = self.layout(founded.unwrap_or_default());
+                    let kept = |last: &LastRead| Layout::clone(&last.layout);
+                    let read = layout.insert(self.or_last(read, kept)?);
                     Told::Layout(read.chains.keys().copied().collect())
                 }
                 Ask::Configuration(chain) => {
                     let known = known(chain);
-                    Told::Configuration(self.configuration(chain)?.map(Into::into), known)
+                    let read = self.configuration(chain, known);
+                    let read = read.map(|read| (read.map(Arc::new), known));
+                    // No news.
+                    let (read, known) = self.or_last(read, |_| (None, 0))?;
+                    Told::Configuration(read, known)
                 }
                 Ask::Sessions => Told::Sessions(self.sessions()?),
                 Ask::Session(name) => Told::Session(self.session(&name)?),
@@ -85,46 +109,97 @@ impl Looker<'_> {
                 cluster,
                 layout,
                 reading,
+                damage: self.damage,
             }),
             _ => Err(self.trouble(Unseen::Unasked)),
         }
     }
 
+    /// What was read; else what was read last, if the znode is damaged.
+    fn or_last<T>(
+        &mut self,
+        read: Result<T, WatchError>,
+        kept: impl FnOnce(&LastRead) -> T,
+    ) -> Result<T, WatchError> {
+        match (read, &self.last) {
+            (Err(WatchError::Damaged(why)), Some(last)) => {
+                self.damage.push(why);
+                Ok(kept(last))
+            }
+            (read, _) => read,
+        }
+    }
+
     /// The record of the cluster.
-    fn cluster(&mut self) -> Result<ClusterRecord, Trouble> {
+    fn cluster(&mut self) -> Result<ClusterRecord, WatchError> {
         let root = self.root;
         let znode = self.asker.get(root, self.is_told)?;
-        let znode = znode.ok_or_else(|| Trouble::Content(format!("there is no znode {root}")))?;
+        let znode = znode
+            .ok_or_else(|| WatchError::Damaged(format!("there is no znode {root} any more")))?;
         decode(root, &znode.data)
     }
 
     /// The nodes and the places of chains: those it was made with while none was changed.
-    fn layout(&mut self, founded: Layout) -> Result<Layout, Trouble> {
+    fn layout(&mut self, founded: Layout) -> Result<Layout, WatchError> {
         let path = layout_path(self.root);
-        match self.asker.get(&path, self.is_told)? {
+        match self.read(&path)? {
             Some(znode) => decode(&path, &znode.data),
+            None if self
+                .last
+                .as_ref()
+                .is_some_and(|last| *last.layout != founded) =>
+            {
+                Err(WatchError::Damaged(format!(
+                    "there is no znode {path} any more"
+                )))
+            }
             None => Ok(founded),
         }
     }
 
-    /// The newest configuration of a chain.
-    fn configuration(&mut self, chain: ChainId) -> Result<Option<Configuration>, Trouble> {
+    fn read(&mut self, path: &str) -> Result<Option<Znode>, EnsembleError> {
+        match self.is_told {
+            true => self.asker.watched(path),
+            false => self.asker.get(path, false),
+        }
+    }
+
+    /// The newest configuration of a chain. One that this process published on another connection
+    /// may be `known` before its watch fires here.
+    fn configuration(
+        &mut self,
+        chain: ChainId,
+        known: u64,
+    ) -> Result<Option<Configuration>, WatchError> {
         let path = chain_path(self.root, chain);
-        let znode = self.asker.get(&path, self.is_told)?;
-        znode.map(|znode| decode(&path, &znode.data)).transpose()
+        let of = |znode: Option<Znode>| -> Result<Option<Configuration>, WatchError> {
+            znode.map(|znode| decode(&path, &znode.data)).transpose()
+        };
+        let read = of(self.read(&path)?)?;
+        if known <= read.as_ref().map_or(0, |read| read.epoch) {
+            return Ok(read);
+        }
+        self.asker.forget(&path);
+        match of(self.read(&path)?)? {
+            None if self.last.is_some() => Err(WatchError::Damaged(format!(
+                "there is no znode {path} any more"
+            ))),
+            read => Ok(read),
+        }
     }
 
     /// The names of sessions; none before the first process.
-    fn sessions(&mut self) -> Result<Vec<String>, Trouble> {
+    fn sessions(&mut self) -> Result<Vec<String>, EnsembleError> {
         let path = format!("{}/sessions", self.root);
         match self.is_told || self.asker.get(&path, false)?.is_some() {
-            true => Ok(self.asker.children(&path, self.is_told)?),
+            true if self.is_told => self.asker.watched_children(&path),
+            true => self.asker.children(&path, false),
             false => Ok(Vec::new()),
         }
     }
 
     /// A session, if it is there.
-    fn session(&mut self, name: &str) -> Result<Option<Seen>, Failure> {
+    fn session(&mut self, name: &str) -> Result<Option<Seen>, EnsembleError> {
         let path = format!("{}/sessions/{name}", self.root);
         let znode = self.asker.get(&path, false)?;
         Ok(znode.map(|znode| Seen {
@@ -135,8 +210,8 @@ impl Looker<'_> {
         }))
     }
 
-    fn trouble(&self, unseen: Unseen) -> Trouble {
-        Trouble::Content(match unseen {
+    fn trouble(&self, unseen: Unseen) -> WatchError {
+        WatchError::Content(match unseen {
             Unseen::Unspoken(version) => unspoken(version, self.speaks),
             Unseen::Older {
                 chain,
@@ -153,15 +228,17 @@ impl Looker<'_> {
 }
 
 /// Why a reading is none.
-pub(super) enum Trouble {
-    Failure(Failure),
-    /// A znode is not what it should be.
+pub(super) enum WatchError {
+    Failure(EnsembleError),
+    /// What a znode says is not to be.
     Content(String),
+    /// A znode is not what Fader wrote.
+    Damaged(String),
 }
 
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        Trouble::Failure(failure)
+impl From<EnsembleError> for WatchError {
+    fn from(failure: EnsembleError) -> Self {
+        WatchError::Failure(failure)
     }
 }
 
@@ -173,17 +250,17 @@ pub(super) fn unspoken(version: Version, speaks: Version) -> String {
     )
 }
 
-/// Notes a disk's progress before a session that tells it is ended: afterwards it is unknown (C5).
-/// That a disk's znode is not what it should be is no reason to keep the session.
+/// Notes a disk's progress before a session that tells it is ended: afterwards it is unknown
+/// (COORD-5). That a disk's znode is not what it should be is no reason to keep the session.
 pub(super) fn note_end(
-    asker: &mut Asker,
+    asker: &mut EnsembleClient,
     path: &str,
     progress: Progress,
     version: Version,
-) -> Result<(), Failure> {
+) -> Result<(), EnsembleError> {
     match note_progress(asker, path, progress, version) {
-        Err(Trouble::Failure(failure)) => Err(failure),
-        Err(Trouble::Content(why)) => {
+        Err(WatchError::Failure(failure)) => Err(failure),
+        Err(WatchError::Content(why) | WatchError::Damaged(why)) => {
             tracing::warn!("how far a disk came is not noted: {why}");
             Ok(())
         }
@@ -193,14 +270,14 @@ pub(super) fn note_end(
 
 /// Notes in a disk's znode how far it came, where that is news.
 pub(super) fn note_progress(
-    asker: &mut Asker,
+    asker: &mut EnsembleClient,
     path: &str,
     said: Progress,
     version: Version,
-) -> Result<(), Trouble> {
+) -> Result<(), WatchError> {
     for _ in 0..TRIES {
         let Some(znode) = asker.get(path, false)? else {
-            return Err(Trouble::Content(format!("there is no znode {path}")));
+            return Err(WatchError::Damaged(format!("there is no znode {path}")));
         };
         let known: DiskRecord = decode(path, &znode.data)?;
         let Some(progress) = further(known.progress, said, version) else {
@@ -211,11 +288,11 @@ pub(super) fn note_progress(
             return Ok(());
         }
     }
-    Err(Trouble::Content(format!(
+    Err(WatchError::Content(format!(
         "too many write to the znode {path}"
     )))
 }
 
-fn decode<T: Content>(path: &str, data: &[u8]) -> Result<T, Trouble> {
-    T::decode(data).map_err(|why| Trouble::Content(format!("the znode {path} {why}")))
+fn decode<T: Content>(path: &str, data: &[u8]) -> Result<T, WatchError> {
+    T::decode(data).map_err(|why| WatchError::Damaged(format!("the znode {path} {why}")))
 }

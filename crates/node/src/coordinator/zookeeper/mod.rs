@@ -1,59 +1,60 @@
-//! A coordinator on ZooKeeper (docs/decisions/0007-zookeeper.md).
+//! A coordinator on ZooKeeper (docs/internals/decisions/0007-zookeeper.md).
 //!
 //! ```text
 //! /fader                         what the cluster was made with, and its version
 //! /fader/layout                  the nodes and the places of chains, once they were changed
 //! /fader/next                    the number that the next disk gets
 //! /fader/disks/DISK              its number, its node's name, the greatest epoch it adopted, an
-//!                                entry that it had in that one when its last life ended
+//!                                entry that it had in that one when its last incarnation ended
 //! /fader/sessions/NODE-RUN-VER   a process: who, where, its members' lives and what they report;
 //!                                written anew by each ping
 //! /fader/chains/CHAIN            the configuration of a chain; 0 is the system chain
 //! /fader/faults/NODE-CHAIN       what is wrong with a member that takes no part, for people
 //! ```
 //!
-//! A process's session is its znode, and a ping is a write to it, for all lives in it: acknowledged
-//! when a majority has it. The rules, Z2 to Z10, are those of [`fader_chain::membership`]; here is
-//! what carries them out. Sessions of ZooKeeper and their time-outs, of which a server that is cut
-//! off knows nothing, are not relied on.
+//! A process's session is its znode, and a ping is a write to it, for all incarnations in it:
+//! acknowledged when a majority has it. The rules, NOISE-2 to Z10, are those of
+//! [`fader_chain::membership`]; here is what carries them out. Sessions of ZooKeeper and their
+//! time-outs, of which a server that is cut off knows nothing, are not relied on.
 
 mod chain;
+mod cluster_status;
 mod disks;
 mod faults;
 mod looker;
-mod orders;
 mod paths;
+mod placement_commands;
 mod record;
-mod restoring;
+mod restore;
 mod session;
-mod standing;
 mod watcher;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fader_chain::membership::{Keeper, Session, SessionRecord, risen};
+use fader_chain::membership::{Keeper, ProcessSession, SessionRecord, risen};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, DiskId, Identity, Incarnation, Progress, Version};
-use fader_zookeeper::{Asker, Changed, Credentials, Failure, Place, Znode};
+use fader_services::ErrorCode;
+use fader_zookeeper::{Changed, Credentials, EnsembleClient, EnsembleConfig, EnsembleError, Znode};
 use parking_lot::Mutex;
 
 use super::CoordinatorError;
 use crate::random;
 use crate::secrets::seal::Secret;
 use disks::check_progress;
-use looker::{Trouble, unspoken};
+use looker::{WatchError, unspoken};
 use paths::layout_path;
 use record::{Content, DiskRecord, NAME_MAX, NextNode};
 use session::Carrier;
 use watcher::{Shared, Watcher};
 
 pub use chain::ChainCoordinator;
+pub use cluster_status::{ClusterStatus, StatusReader};
 pub use fader_zookeeper::{Tls, TlsError};
 pub use faults::FaultOf;
 pub use record::ClusterRecord;
-pub use standing::{Onlooker, Standing};
 
 /// How long a request may take at most; half a session at most, for then a ping is of no use.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -69,7 +70,7 @@ pub struct ZooKeeperSettings {
     pub hosts: Vec<String>,
     /// The znode below which everything is, such as `/fader`.
     pub root: String,
-    /// `user:password`, if the cluster's znodes are to be open to nobody else.
+    /// `user:password`, if the cluster's znodes are to be open to these credentials alone.
     pub credentials: Option<Secret>,
     /// How servers are known, if the way to them is TLS.
     pub tls: Option<Tls>,
@@ -77,7 +78,7 @@ pub struct ZooKeeperSettings {
 
 /// A node with a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Present {
+pub struct LiveNode {
     /// Who it is.
     pub identity: Identity,
     /// The name it was given.
@@ -92,30 +93,32 @@ pub struct Present {
     pub is_silent: bool,
 }
 
-impl Present {
-    fn of(session: &Session) -> Self {
+impl LiveNode {
+    fn of(session: &ProcessSession) -> Self {
         let record = &session.record;
-        let members = record.lives.iter();
-        Present {
+        let members = record.incarnations.iter();
+        LiveNode {
             identity: record.identity,
             name: record.name.clone(),
             address: record.address.clone(),
             speaks: session.speaks,
             is_silent: session.is_silent,
-            members: members.map(|life| (life.chain, life.identity)).collect(),
+            members: members
+                .map(|incarnation| (incarnation.chain, incarnation.identity))
+                .collect(),
         }
     }
 
-    /// Its life on a chain, if it has one.
+    /// Its incarnation on a chain, if it has one.
     pub fn member(&self, chain: ChainId) -> Option<Identity> {
         let mut members = self.members.iter().rev();
-        members.find_map(|(of, life)| (*of == chain).then_some(*life))
+        members.find_map(|(of, incarnation)| (*of == chain).then_some(*incarnation))
     }
 }
 
 /// What a disk is that a chain waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AwayDisk {
+pub struct AbsentDisk {
     /// The chain.
     pub chain: ChainId,
     /// The disk.
@@ -130,9 +133,9 @@ pub struct ZooKeeperCoordinator {
     name: String,
     address: String,
     /// For all but the session.
-    asker: Mutex<Asker>,
+    asker: Mutex<EnsembleClient>,
     /// For the session alone.
-    pinger: Mutex<Asker>,
+    pinger: Mutex<EnsembleClient>,
     watcher: Option<JoinHandle<()>>,
 }
 
@@ -158,10 +161,13 @@ impl ZooKeeperCoordinator {
         if asker.create(&settings.root, &cluster.encode())? {
             return Ok(());
         }
-        Err(CoordinatorError::Refused(format!(
-            "there is a cluster at {} already: another one needs another place",
-            settings.root
-        )))
+        Err(CoordinatorError::refused(
+            ErrorCode::AlreadyExists,
+            format!(
+                "there is a cluster at {} already: another one needs another place",
+                settings.root
+            ),
+        ))
     }
 
     /// Whether a node can have that name.
@@ -171,9 +177,10 @@ impl ZooKeeperCoordinator {
     pub fn check_name(name: &str) -> Result<(), CoordinatorError> {
         match is_name(name) {
             true => Ok(()),
-            false => Err(CoordinatorError::Refused(format!(
-                "{name:?} is no name: at most {NAME_MAX} letters, digits, '-', '.' or '_'"
-            ))),
+            false => Err(CoordinatorError::refused(
+                ErrorCode::CallInvalid,
+                format!("{name:?} is no name: at most {NAME_MAX} letters, digits, '-', '.' or '_'"),
+            )),
         }
     }
 
@@ -190,19 +197,25 @@ impl ZooKeeperCoordinator {
         speaks: Version,
     ) -> Result<Self, CoordinatorError> {
         let root = &settings.root;
-        let mut asker = Asker::new(Arc::new(place(settings, PATIENCE)));
+        let mut asker = EnsembleClient::new(Arc::new(place(settings, PATIENCE)));
         let cluster = cluster_at(root, &mut asker)?;
         if speaks < cluster.version {
-            return Err(CoordinatorError::Refused(unspoken(cluster.version, speaks)));
+            return Err(CoordinatorError::refused(
+                ErrorCode::ClusterRefused,
+                unspoken(cluster.version, speaks),
+            ));
         }
         let (layout, _) = layout_at(root, &cluster, &mut asker)?;
         if layout.site(name).is_none() {
             let names: Vec<&str> = layout.sites.iter().map(|site| &*site.name).collect();
-            return Err(CoordinatorError::Refused(format!(
-                "{name:?} is none of the cluster's members, which are {}: `fader cluster add` \
+            return Err(CoordinatorError::refused(
+                ErrorCode::NotFound,
+                format!(
+                    "{name:?} is none of the cluster's members, which are {}: `fader cluster add` \
                  makes it one",
-                names.join(", ")
-            )));
+                    names.join(", ")
+                ),
+            ));
         }
         for path in ["disks", "sessions", "chains"] {
             asker.create(&format!("{root}/{path}"), &[])?;
@@ -211,14 +224,14 @@ impl ZooKeeperCoordinator {
         let patience = PATIENCE.min(cluster.session / 2);
         let place = Arc::new(place(settings, patience));
         let shared = Arc::new(Shared::new(root.clone(), cluster, (layout, speaks)));
-        let watcher = Watcher::start(shared.clone(), Asker::new(place.clone()))
+        let watcher = Watcher::start(shared.clone(), EnsembleClient::new(place.clone()))
             .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
         Ok(ZooKeeperCoordinator {
             shared,
             name: name.to_owned(),
             address: address.to_owned(),
-            asker: Mutex::new(Asker::new(place.clone())),
-            pinger: Mutex::new(Asker::new(place)),
+            asker: Mutex::new(EnsembleClient::new(place.clone())),
+            pinger: Mutex::new(EnsembleClient::new(place)),
             watcher: Some(watcher),
         })
     }
@@ -229,9 +242,9 @@ impl ZooKeeperCoordinator {
     }
 
     /// The nodes whose sessions are not over, in the order in which they began.
-    pub fn present(&self) -> Vec<Present> {
+    pub fn live(&self) -> Vec<LiveNode> {
         let view = self.shared.view();
-        view.sessions.iter().map(Present::of).collect()
+        view.sessions.iter().map(LiveNode::of).collect()
     }
 
     /// The cluster's version: what may be written to disks, to the coordinator and to others.
@@ -305,14 +318,14 @@ impl ZooKeeperCoordinator {
             identity,
             name: self.name.clone(),
             address: self.address.clone(),
-            lives: Vec::new(),
+            incarnations: Vec::new(),
         };
         let session = self.shared.cluster.session;
         self.shared.session.enter(Keeper::new(record, session));
         Ok(identity)
     }
 
-    /// Begins a session of a life, in the session of its process.
+    /// Begins a session of an incarnation, in the session of its process.
     fn begin(
         &self,
         chain: ChainId,
@@ -320,7 +333,7 @@ impl ZooKeeperCoordinator {
         incarnation: Incarnation,
         shown: Progress,
     ) -> Result<Identity, CoordinatorError> {
-        // First: whoever ends a session has noted what it said.
+        // First: a process that ends a session has noted what it said.
         let said = self.progress(disk)?;
         let known = self.disk(Some(chain), disk, shown.epoch)?;
         check_progress(&known, shown, said)?;
@@ -337,6 +350,22 @@ impl ZooKeeperCoordinator {
         Ok(member)
     }
 
+    /// The process has a session also without a member, or only with one.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]: it will be so with the next ping.
+    pub fn stay(&self, stays: bool) -> Result<(), CoordinatorError> {
+        self.carrier().stay(stays)
+    }
+
+    /// Pings for the process, if it stays and has no member.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`].
+    pub fn ping_alone(&self) -> Result<(), CoordinatorError> {
+        self.carrier().ping_alone()
+    }
+
     /// Who carries the requests of the session.
     fn carrier(&self) -> Carrier<'_> {
         Carrier {
@@ -347,7 +376,7 @@ impl ZooKeeperCoordinator {
         }
     }
 
-    /// A life is over; with the last one the session.
+    /// An incarnation is over; with the last one the session.
     fn end(&self, member: Identity) {
         let Some(progress) = self.shared.session.close(member) else {
             return;
@@ -370,17 +399,18 @@ impl Drop for ZooKeeperCoordinator {
     }
 }
 
-impl From<Failure> for CoordinatorError {
-    fn from(failure: Failure) -> Self {
+impl From<EnsembleError> for CoordinatorError {
+    fn from(failure: EnsembleError) -> Self {
         CoordinatorError::Unavailable(failure.to_string())
     }
 }
 
-impl From<Trouble> for CoordinatorError {
-    fn from(trouble: Trouble) -> Self {
+impl From<WatchError> for CoordinatorError {
+    fn from(trouble: WatchError) -> Self {
         match trouble {
-            Trouble::Failure(failure) => failure.into(),
-            Trouble::Content(why) => CoordinatorError::Unavailable(why),
+            WatchError::Failure(failure) => failure.into(),
+            WatchError::Content(why) => CoordinatorError::Unavailable(why),
+            WatchError::Damaged(why) => CoordinatorError::damaged(why),
         }
     }
 }
@@ -390,17 +420,18 @@ fn incarnation() -> Result<Incarnation, CoordinatorError> {
 }
 
 /// What the cluster was made with.
-fn cluster_at(root: &str, asker: &mut Asker) -> Result<ClusterRecord, CoordinatorError> {
+fn cluster_at(root: &str, asker: &mut EnsembleClient) -> Result<ClusterRecord, CoordinatorError> {
     check_root(root)?;
     asker.sync(root)?;
     let record = asker.get(root, false)?.ok_or_else(|| {
-        CoordinatorError::Refused(format!(
-            "there is no cluster at {root}: make one with `fader cluster init`"
-        ))
+        CoordinatorError::refused(
+            ErrorCode::NotFound,
+            format!("there is no cluster at {root}: make one with `fader cluster init`"),
+        )
     })?;
     if let Some(version) = ClusterRecord::version_of(&record.data) {
         let why = unspoken(version, Version::NEWEST);
-        return Err(CoordinatorError::Refused(why));
+        return Err(CoordinatorError::refused(ErrorCode::ClusterRefused, why));
     }
     read(root, &record)
 }
@@ -409,7 +440,7 @@ fn cluster_at(root: &str, asker: &mut Asker) -> Result<ClusterRecord, Coordinato
 fn layout_at(
     root: &str,
     cluster: &ClusterRecord,
-    asker: &mut Asker,
+    asker: &mut EnsembleClient,
 ) -> Result<(Layout, Option<i32>), CoordinatorError> {
     let path = layout_path(root);
     Ok(match asker.get(&path, false)? {
@@ -421,20 +452,20 @@ fn layout_at(
 /// What a znode says.
 fn read<T: Content>(path: &str, znode: &Znode) -> Result<T, CoordinatorError> {
     T::decode(&znode.data)
-        .map_err(|why| CoordinatorError::Unavailable(format!("the znode {path} {why}")))
+        .map_err(|why| CoordinatorError::damaged(format!("the znode {path} {why}")))
 }
 
 fn missing(path: &str) -> CoordinatorError {
-    CoordinatorError::Unavailable(format!("there is no znode {path}"))
+    CoordinatorError::damaged(format!("there is no znode {path} any more"))
 }
 
 /// Who asks for people.
-fn asker(settings: &ZooKeeperSettings) -> Asker {
-    Asker::new(Arc::new(place(settings, PATIENCE_OF_PEOPLE)))
+fn asker(settings: &ZooKeeperSettings) -> EnsembleClient {
+    EnsembleClient::new(Arc::new(place(settings, PATIENCE_OF_PEOPLE)))
 }
 
-fn place(settings: &ZooKeeperSettings, patience: Duration) -> Place {
-    Place {
+fn place(settings: &ZooKeeperSettings, patience: Duration) -> EnsembleConfig {
+    EnsembleConfig {
         hosts: settings.hosts.clone(),
         credentials: settings
             .credentials
@@ -457,9 +488,10 @@ fn check_root(root: &str) -> Result<(), CoordinatorError> {
     });
     match is_path {
         true => Ok(()),
-        false => Err(CoordinatorError::Refused(format!(
-            "{root:?} is no place in ZooKeeper, such as /fader"
-        ))),
+        false => Err(CoordinatorError::refused(
+            ErrorCode::CallInvalid,
+            format!("{root:?} is no place in ZooKeeper, such as /fader"),
+        )),
     }
 }
 

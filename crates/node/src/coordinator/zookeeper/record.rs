@@ -6,8 +6,8 @@
 //!             count name*  count zone*  chains copies head:zone tail:zone
 //! disk     := node epoch name of last:id                                      kind D, format 3
 //! number   := next                                                            kind N, format 1
-//! session  := node disk:u128 incarnation:u128 name address count life*        kind S, format 2
-//! life     := chain node disk:u128 incarnation:u128 count report*
+//! session  := node disk:u128 incarnation:u128 name address count member*      kind S, format 2
+//! member   := chain node disk:u128 incarnation:u128 count report*
 //! report   := 0 epoch | 1 epoch id | 2 epoch id | 3 epoch id gap:u8
 //! chain    := configuration (fader_chain::Configuration)                      kind H, format 1
 //! ```
@@ -16,20 +16,21 @@
 //! A cluster of version 2 has format 2, without the version; every later format begins with it. An
 //! empty zone is none. `of` is 0 of a node's own disk, else a chain's number and one.
 //!
-//! Format 1 had one chain, of all members: a cluster ended with the names, a disk with the name, a
-//! session had the reports of its one life in place of lives. Format 2 of a disk has no `last`, and
-//! is written while there is none.
+//! Format 1 had one chain, of all members. A cluster ended with the names, a disk with the name; a
+//! session had the reports of its one incarnation in place of incarnations. Format 2 of a disk has
+//! no `last`, and is written while there is none.
 //!
 //! Invariants:
-//! - Z1 what is read is bounded, checked, and of a format that we know, or an error that names it.
+//! - ZNODE-1 what is read is bounded, checked, and of a format that we know, or an error that names
+//!   it.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
-use fader_chain::membership::{LifeRecord, SessionRecord};
+use fader_chain::membership::{IncarnationRecord, SessionRecord};
 use fader_chain::placement::layout::Layout;
-use fader_chain::placement::{Site, Wish};
+use fader_chain::placement::{PlacementNode, PlacementPolicy};
 use fader_chain::{
     ChainId, Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Progress,
     Reader, Report, Version, Wiring, put_bytes, put_varint,
@@ -39,14 +40,15 @@ mod layout;
 
 const MAGIC: &[u8; 3] = b"FDR";
 const CRC_SIZE: usize = 4;
-/// Bytes of a znode: more is not ours.
-const ZNODE_MAX: usize = 64 << 10;
+/// Bytes of a znode: more is not ours. A server takes 1 MiB, with the request around it
+/// (`jute.maxbuffer`).
+const ZNODE_MAX: usize = 1_000_000;
 /// Bytes of a node's name.
 pub(super) const NAME_MAX: usize = 64;
 /// Bytes of a node's address.
 const ADDRESS_MAX: usize = 256;
-/// Members that a cluster can be made of.
-const MEMBERS_MAX: usize = 64;
+/// Members that a cluster can be made of, and one that replaces another.
+const MEMBERS_MAX: usize = 128;
 /// Chains that a cluster can have beside the system chain.
 const CHAINS_MAX: u32 = 4096;
 /// Milliseconds that a session can be said to last.
@@ -73,13 +75,13 @@ pub struct ClusterRecord {
     /// How many chains it has beside the system chain; with none that one holds all.
     pub chains: u32,
     /// How they are placed on the nodes.
-    pub wish: Wish,
+    pub policy: PlacementPolicy,
 }
 
 impl ClusterRecord {
     /// Its nodes and the places of its chains, before an operator changes them.
     pub fn founded(&self) -> Layout {
-        Layout::founded(self.sites(), self.chains, &self.wish)
+        Layout::founded(self.sites(), self.chains, &self.policy)
     }
 
     /// The version of a cluster of whose record no more can be read here than that.
@@ -91,9 +93,9 @@ impl ClusterRecord {
         Some(Version(version))
     }
 
-    fn sites(&self) -> Vec<Site> {
+    fn sites(&self) -> Vec<PlacementNode> {
         let sites = self.members.iter().zip(&self.zones);
-        let sites = sites.map(|(name, zone)| Site {
+        let sites = sites.map(|(name, zone)| PlacementNode {
             name: name.clone(),
             zone: zone.clone(),
             is_leaving: false,
@@ -108,7 +110,7 @@ impl ClusterRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DiskRecord {
     pub(super) node: NodeId,
-    /// How far its lives reported that it came.
+    /// How far its incarnations reported that it came.
     pub(super) progress: Progress,
     /// The name of the node whose disk it is.
     pub(super) name: String,
@@ -205,8 +207,8 @@ impl Content for ClusterRecord {
             put_bytes(out, name.as_bytes());
         }
         put_varint(out, u64::from(self.chains));
-        put_varint(out, self.wish.copies as u64);
-        for zone in [&self.wish.head_zone, &self.wish.tail_zone] {
+        put_varint(out, self.policy.replication_factor as u64);
+        for zone in [&self.policy.head_zone, &self.policy.tail_zone] {
             put_bytes(out, zone.as_deref().unwrap_or_default().as_bytes());
         }
     }
@@ -240,7 +242,7 @@ impl Content for ClusterRecord {
             1 => vec![String::new(); count],
             _ => texts()?,
         };
-        let (chains, wish) = match format {
+        let (chains, policy) = match format {
             1 => (0, of_all(count)),
             _ => (read_chains(reader)?, read_wish(reader)?),
         };
@@ -253,15 +255,15 @@ impl Content for ClusterRecord {
             members,
             zones,
             chains,
-            wish,
+            policy,
         })
     }
 }
 
 /// On all nodes.
-fn of_all(count: usize) -> Wish {
-    Wish {
-        copies: count,
+fn of_all(count: usize) -> PlacementPolicy {
+    PlacementPolicy {
+        replication_factor: count,
         head_zone: None,
         tail_zone: None,
     }
@@ -275,7 +277,7 @@ fn read_chains(reader: &mut Reader) -> Result<u32, DecodeError> {
     }
 }
 
-fn read_wish(reader: &mut Reader) -> Result<Wish, DecodeError> {
+fn read_wish(reader: &mut Reader) -> Result<PlacementPolicy, DecodeError> {
     let copies = usize::try_from(reader.varint_u32()?);
     let mut zone = || {
         let zone = text(reader, NAME_MAX)?;
@@ -283,8 +285,8 @@ fn read_wish(reader: &mut Reader) -> Result<Wish, DecodeError> {
     };
     let (head_zone, tail_zone) = (zone()?, zone()?);
     match copies {
-        Ok(copies) if (1..=MEMBERS_MAX).contains(&copies) => Ok(Wish {
-            copies,
+        Ok(copies) if (1..=MEMBERS_MAX).contains(&copies) => Ok(PlacementPolicy {
+            replication_factor: copies,
             head_zone,
             tail_zone,
         }),
@@ -321,8 +323,8 @@ fn read_reports(reader: &mut Reader) -> Result<Vec<Report>, DecodeError> {
     (0..count).map(|_| read_report(reader)).collect()
 }
 
-fn read_life(reader: &mut Reader) -> Result<LifeRecord, DecodeError> {
-    Ok(LifeRecord {
+fn read_incarnation(reader: &mut Reader) -> Result<IncarnationRecord, DecodeError> {
+    Ok(IncarnationRecord {
         chain: ChainId(reader.varint_u32()?),
         identity: read_identity(reader)?,
         reports: read_reports(reader)?,
@@ -401,11 +403,11 @@ impl Content for SessionRecord {
         put_identity(&self.identity, out);
         put_bytes(out, self.name.as_bytes());
         put_bytes(out, self.address.as_bytes());
-        put_varint(out, self.lives.len() as u64);
-        for life in &self.lives {
-            put_varint(out, u64::from(life.chain.0));
-            put_identity(&life.identity, out);
-            put_reports(&life.reports, out);
+        put_varint(out, self.incarnations.len() as u64);
+        for incarnation in &self.incarnations {
+            put_varint(out, u64::from(incarnation.chain.0));
+            put_identity(&incarnation.identity, out);
+            put_reports(&incarnation.reports, out);
         }
     }
 
@@ -413,23 +415,23 @@ impl Content for SessionRecord {
         let identity = read_identity(reader)?;
         let name = text(reader, NAME_MAX)?;
         let address = text(reader, ADDRESS_MAX)?;
-        let lives = match format {
-            1 => vec![LifeRecord {
+        let incarnations = match format {
+            1 => vec![IncarnationRecord {
                 chain: ChainId::SYSTEM,
                 identity,
                 reports: read_reports(reader)?,
             }],
             _ => {
                 let count = reader.count()?;
-                let lives = (0..count).map(|_| read_life(reader));
-                lives.collect::<Result<_, _>>()?
+                let incarnations = (0..count).map(|_| read_incarnation(reader));
+                incarnations.collect::<Result<_, _>>()?
             }
         };
         Ok(SessionRecord {
             identity,
             name,
             address,
-            lives,
+            incarnations,
         })
     }
 }
@@ -457,7 +459,7 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
         Report::Floor { epoch, applied, .. } => (3, epoch, Some(applied)),
         Report::Slow { epoch, .. } => (4, epoch, None),
         Report::Heard { epoch, .. } => (5, epoch, None),
-        Report::HandedOn { epoch } => (6, epoch, None),
+        Report::HandoffDone { epoch } => (6, epoch, None),
         Report::Ahead { epoch, .. } => (7, epoch, None),
     };
     out.push(kind);
@@ -472,7 +474,7 @@ fn write_report(report: &Report, out: &mut Vec<u8>) {
         Report::Differs { node, .. } | Report::Slow { node, .. } | Report::Heard { node, .. } => {
             put_varint(out, u64::from(node.0))
         }
-        Report::Adopted { .. } | Report::SyncDone { .. } | Report::HandedOn { .. } => {}
+        Report::Adopted { .. } | Report::SyncDone { .. } | Report::HandoffDone { .. } => {}
     }
 }
 
@@ -508,7 +510,7 @@ fn read_report(reader: &mut Reader) -> Result<Report, DecodeError> {
             epoch,
             node: NodeId(reader.varint_u32()?),
         },
-        6 => Report::HandedOn { epoch },
+        6 => Report::HandoffDone { epoch },
         7 => Report::Ahead {
             epoch,
             entries: reader.varint()?,
@@ -526,5 +528,7 @@ fn text(reader: &mut Reader, max: usize) -> Result<String, DecodeError> {
     }
 }
 
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod tests;

@@ -2,18 +2,18 @@
 //! their own.
 //!
 //! Invariants:
-//! - Z11 nothing is locked that another thread waits for while a request is under way; a ping waits
-//!   for requests of its own session alone.
+//! - ZNODE-11 nothing is locked that another thread waits for while a request is under way; a ping
+//!   waits for requests of its own session alone.
 
 use fader_chain::membership::{Answer, Change, Keeper, Ping, Request, session_name};
 use fader_chain::{ChainId, Identity, Progress, Report, Version};
-use fader_zookeeper::{Asker, Changed, Failure};
+use fader_zookeeper::{Changed, EnsembleClient, EnsembleError};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::record::Content;
 use super::{TRIES, incarnation};
 use crate::clock::monotonic_ms;
-use crate::coordinator::{CoordinatorError, Pinged};
+use crate::coordinator::{CoordinatorError, PingTime};
 
 /// The session of this process.
 #[derive(Default)]
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl OwnSession {
-    /// The process begins, without a life.
+    /// The process begins, without an incarnation.
     pub(super) fn enter(&self, keeper: Keeper) {
         self.state.lock().keeper = Some(keeper);
     }
@@ -53,15 +53,15 @@ impl OwnSession {
             .unwrap_or_default()
     }
 
-    /// The znode of this life's disk says that.
+    /// The znode of this incarnation's disk says that.
     pub(super) fn on_noted(&self, member: Identity, progress: Progress) {
         if let Some(keeper) = &mut self.state.lock().keeper {
             keeper.on_noted(member, progress);
         }
     }
 
-    /// A life answers no request any more: its disk's progress is noted before the life is removed.
-    /// Nothing if it is over.
+    /// An incarnation answers no request any more: its disk's progress is noted before the
+    /// incarnation is removed. Nothing if it is over.
     pub(super) fn close(&self, member: Identity) -> Option<Progress> {
         self.state.lock().keeper.as_mut()?.close(member)
     }
@@ -74,11 +74,11 @@ pub(super) struct Carrier<'a> {
     pub(super) root: &'a str,
     /// The greatest version that this process speaks.
     pub(super) speaks: Version,
-    pub(super) asker: &'a Mutex<Asker>,
+    pub(super) asker: &'a Mutex<EnsembleClient>,
 }
 
 impl Carrier<'_> {
-    /// Begins a life, on a disk whose znode says this.
+    /// Begins an incarnation, on a disk whose znode says this.
     pub(super) fn open(
         &self,
         chain: ChainId,
@@ -90,7 +90,7 @@ impl Carrier<'_> {
             self.ping(member).map(drop)
         };
         let opened = match open() {
-            // It was that of others that ended: this life is in no write of it.
+            // It was that of others that ended: this incarnation is in no write of it.
             Err(CoordinatorError::SessionOver) => open(),
             opened => opened,
         };
@@ -100,17 +100,17 @@ impl Carrier<'_> {
         opened
     }
 
-    /// Pings for a life.
-    pub(super) fn ping(&self, member: Identity) -> Result<Pinged, CoordinatorError> {
+    /// Pings for an incarnation.
+    pub(super) fn ping(&self, member: Identity) -> Result<PingTime, CoordinatorError> {
         let asked_ms = monotonic_ms();
         self.drive(|keeper| match keeper.ping(member, asked_ms) {
             Ping::Over => Some(Err(CoordinatorError::SessionOver)),
-            Ping::At(sent) => Some(Ok(Pinged(sent))),
+            Ping::At(sent) => Some(Ok(PingTime(sent))),
             Ping::Due => None,
         })
     }
 
-    /// Says what a life reports.
+    /// Says what an incarnation reports.
     pub(super) fn report(&self, member: Identity, report: Report) -> Result<(), CoordinatorError> {
         match self.keep(|keeper| keeper.report(member, report))? {
             Some(change) => self.say(change),
@@ -118,10 +118,24 @@ impl Carrier<'_> {
         }
     }
 
-    /// Leaves a life that was closed out of the session; with the last one it ends.
+    /// Leaves an incarnation that was closed out of the session; with the last one it ends.
     pub(super) fn leave_out(&self, member: Identity) -> Result<(), CoordinatorError> {
         let change = self.keep(|keeper| keeper.leave_out(member))?;
         self.say(change)
+    }
+
+    /// The process has a session also without an incarnation, or only with one.
+    pub(super) fn stay(&self, stays: bool) -> Result<(), CoordinatorError> {
+        let change = self.keep(|keeper| keeper.stay(stays))?;
+        self.say(change)
+    }
+
+    /// Pings for the process, if it stays and has no incarnation.
+    pub(super) fn ping_alone(&self) -> Result<(), CoordinatorError> {
+        match self.keep(Keeper::ping_alone)? {
+            Some(change) => self.say(change),
+            None => Ok(()),
+        }
     }
 
     fn say(&self, change: Change) -> Result<(), CoordinatorError> {
@@ -174,7 +188,7 @@ impl Carrier<'_> {
         ))
     }
 
-    fn ask(&self, request: &Request) -> Result<Answer, Failure> {
+    fn ask(&self, request: &Request) -> Result<Answer, EnsembleError> {
         // One request is under way at a time: no thread waits here.
         let mut asker = self.asker.lock();
         let path = |session| {

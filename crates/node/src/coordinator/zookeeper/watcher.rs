@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::membership::{Newest, Session, Watch};
+use fader_chain::membership::{Newest, ProcessSession, Watch};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Progress, Version};
-use fader_zookeeper::{Asker, Failure};
+use fader_services::ErrorCode;
+use fader_zookeeper::{EnsembleClient, EnsembleError};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::looker::{Looker, Trouble, note_end, note_progress};
+use super::looker::{LastRead, Looker, WatchError, note_end, note_progress};
 use super::paths::{chain_path, disk_path};
 use super::record::ClusterRecord;
 use super::session::OwnSession;
@@ -25,13 +26,13 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What was read last.
 #[derive(Clone, Debug)]
-pub(super) struct Reading {
+pub(super) struct CoordinatorView {
     /// What the cluster was made with, and its version.
     pub(super) cluster: Arc<ClusterRecord>,
     /// The configuration of each chain that has one.
     pub(super) configurations: Newest,
     /// Those that speak the cluster's version.
-    pub(super) sessions: Vec<Session>,
+    pub(super) sessions: Vec<ProcessSession>,
     /// The nodes, and where chains are to be.
     pub(super) layout: Arc<Layout>,
     /// Whether the servers can be asked.
@@ -47,7 +48,7 @@ pub(super) struct Shared {
     pub(super) speaks: Version,
     /// The session of this process.
     pub(super) session: OwnSession,
-    reading: RwLock<Arc<Reading>>,
+    reading: RwLock<Arc<CoordinatorView>>,
     is_ending: AtomicBool,
     changes: Mutex<u64>,
     changed: Condvar,
@@ -59,7 +60,7 @@ impl Shared {
         cluster: ClusterRecord,
         (layout, speaks): (Layout, Version),
     ) -> Self {
-        let reading = Reading {
+        let reading = CoordinatorView {
             cluster: Arc::new(cluster.clone()),
             configurations: Newest::default(),
             sessions: Vec::new(),
@@ -78,7 +79,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn view(&self) -> Arc<Reading> {
+    pub(super) fn view(&self) -> Arc<CoordinatorView> {
         self.reading.read().clone()
     }
 
@@ -96,13 +97,13 @@ impl Shared {
         self.store(|reading| reading.cluster = Arc::new(cluster));
     }
 
-    /// Notes how far a disk came, where that is news (C5).
+    /// Notes how far a disk came, where that is news (COORD-5).
     pub(super) fn note_progress(
         &self,
-        asker: &mut Asker,
+        asker: &mut EnsembleClient,
         disk: DiskId,
         progress: Progress,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WatchError> {
         let version = self.view().cluster.version;
         note_progress(asker, &self.disk(disk), progress, version)
     }
@@ -113,9 +114,9 @@ impl Shared {
     }
 
     /// Changes what was read, and wakes who waits, if that is news.
-    fn store(&self, change: impl FnOnce(&mut Reading)) {
+    fn store(&self, change: impl FnOnce(&mut CoordinatorView)) {
         let mut reading = self.reading.write();
-        let mut next = Reading::clone(&reading);
+        let mut next = CoordinatorView::clone(&reading);
         change(&mut next);
         *reading = Arc::new(next);
         drop(reading);
@@ -138,7 +139,7 @@ impl Shared {
 /// The watcher.
 pub(super) struct Watcher {
     shared: Arc<Shared>,
-    asker: Asker,
+    asker: EnsembleClient,
     watch: Watch,
     started: Instant,
     /// The trouble that was told, so that it is told once.
@@ -147,7 +148,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// Starts it; it ends with its coordinator.
-    pub(super) fn start(shared: Arc<Shared>, asker: Asker) -> io::Result<JoinHandle<()>> {
+    pub(super) fn start(shared: Arc<Shared>, asker: EnsembleClient) -> io::Result<JoinHandle<()>> {
         let watcher = Watcher {
             watch: Watch::new(shared.cluster.session, shared.speaks),
             shared,
@@ -163,16 +164,20 @@ impl Watcher {
         let look = LOOK.min(self.shared.cluster.session / 20);
         while !self.shared.is_ending.load(Ordering::Relaxed) {
             match self.look() {
-                Ok(()) => self.on_answered(),
-                Err(Trouble::Failure(failure)) => {
+                Ok(damage) => self.on_answered(&damage),
+                Err(WatchError::Failure(failure)) => {
                     self.on_trouble(format!("ZooKeeper cannot be asked: {failure}"));
                 }
-                Err(Trouble::Content(why)) => self.on_trouble(why),
+                Err(WatchError::Content(why)) => self.on_trouble(why),
+                Err(WatchError::Damaged(why)) => {
+                    self.on_damage(&[why]);
+                    self.on_unknown();
+                }
             }
-            // Waiting also asks: not where nobody answers.
+            // Waiting also asks: not where no server answers.
             let waited = match self.asker.is_connected() {
                 true => self.asker.wait(look),
-                false => Err(Failure::Lost(String::new())),
+                false => Err(EnsembleError::Lost(String::new())),
             };
             if waited.is_err() {
                 std::thread::sleep(look);
@@ -180,26 +185,54 @@ impl Watcher {
         }
     }
 
-    fn on_answered(&mut self) {
+    fn on_answered(&mut self, damage: &[String]) {
+        if !damage.is_empty() {
+            return self.on_damage(damage);
+        }
         if self.told.take().is_some() {
             tracing::info!("ZooKeeper answers again");
         }
     }
 
-    fn on_trouble(&mut self, why: String) {
+    /// Tells once what is to be repaired.
+    fn on_damage(&mut self, damage: &[String]) {
+        let why = damage.join("; ");
+        if self.told.as_ref() != Some(&why) {
+            let code = ErrorCode::CoordinatorDamaged;
+            let (row, code) = (code.row(), code.name());
+            tracing::error!(
+                code,
+                "{why}. What was read last stays in force: {}",
+                row.action
+            );
+        }
+        self.told = Some(why);
+    }
+
+    /// What was read last may be old.
+    fn on_unknown(&self) {
         if self.shared.view().is_current {
             self.shared.store(|reading| reading.is_current = false);
         }
+    }
+
+    fn on_trouble(&mut self, why: String) {
+        self.on_unknown();
         if self.told.as_ref() != Some(&why) {
             tracing::warn!("{why}; what was read last stays in force");
         }
         self.told = Some(why);
     }
 
-    /// Reads everything, ends what is over, and tells.
-    fn look(&mut self) -> Result<(), Trouble> {
+    /// Reads everything, ends what is over, and tells; the znodes that are damaged, in words.
+    fn look(&mut self) -> Result<Vec<String>, WatchError> {
         self.note_own()?;
         let shared = self.shared.clone();
+        let view = shared.view();
+        let last = LastRead {
+            cluster: view.cluster.clone(),
+            layout: view.layout.clone(),
+        };
         let looker = Looker {
             root: &shared.root,
             asker: &mut self.asker,
@@ -207,6 +240,8 @@ impl Watcher {
             started: self.started,
             speaks: shared.speaks,
             is_told: true,
+            last: Some(last),
+            damage: Vec::new(),
         };
         let looked = looker.look(|chain| shared.view().configurations.epoch(chain))?;
         let (cluster, layout) = (Arc::new(looked.cluster), Arc::new(looked.layout));
@@ -226,12 +261,12 @@ impl Watcher {
                 reading.is_current = true;
             });
         }
-        Ok(())
+        Ok(looked.damage)
     }
 
     /// Notes what was adopted on this process's own disks. No ping waits for that: until it is
     /// noted the session says it.
-    fn note_own(&mut self) -> Result<(), Failure> {
+    fn note_own(&mut self) -> Result<(), EnsembleError> {
         let version = self.shared.view().cluster.version;
         for (member, progress) in self.shared.session.unnoted() {
             let path = self.shared.disk(member.disk);

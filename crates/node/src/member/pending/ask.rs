@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use fader_chain::{
-    DecodeError, Digest, EntryId, Fate, Input, Outcome, RequestId, Session, Stamp, Token,
+    CorrelationId, DecodeError, Digest, EntryId, Input, OperationStatus, Outcome, RequestId,
+    Session, Stamp,
 };
-use fader_services::level::{self, Level, Outcomes, Receipt, settled_outcome};
+use fader_services::level::{self, Level, Outcomes, ReplyMetadata, settled_outcome};
 use fader_services::service::{Class, Meaning, Sight, Wait};
 use fader_services::{Call, CollectionId, SYSTEM};
 
-use super::{Followed, Stage, Told, Work};
+use super::{PendingRequest, RequestResult, SessionUpdate, Stage};
 use crate::member::quorum::Quorum;
 use crate::member::refusal::{Kind, Refusal};
 
@@ -22,13 +23,13 @@ pub(crate) enum Ask {
     Hold(Option<(RequestId, Digest)>, Quorum, Session),
     /// How these ended, which are of one request.
     Outcome(Vec<RequestId>, Option<Digest>),
-    /// That it be decided when nobody can hold eventual writes of this collection.
+    /// That it be decided when no member can hold eventual writes of this collection.
     Close(CollectionId),
 }
 
 impl Ask {
     /// The same, of the one that waits under `token`.
-    pub(crate) fn of(self, token: Token) -> Input {
+    pub(crate) fn of(self, token: CorrelationId) -> Input {
         match self {
             Ask::Decide(request, barrier) => Input::Submit {
                 token,
@@ -54,12 +55,12 @@ impl Ask {
     }
 }
 
-impl Work {
+impl PendingRequest {
     /// Whether it is an eventual write.
     pub(crate) fn is_eventual(&self) -> bool {
         matches!(
             self,
-            Work::Write {
+            PendingRequest::Write {
                 stage: Stage::Eventual(_) | Stage::Held(..),
                 ..
             }
@@ -69,7 +70,7 @@ impl Work {
     /// What it was decided to wait for, and in which collection.
     pub(in crate::member) fn waits(&self) -> Option<(CollectionId, Wait)> {
         match self {
-            Work::Write {
+            PendingRequest::Write {
                 stage: Stage::Waits(collection, wait),
                 ..
             } => Some((*collection, *wait)),
@@ -80,24 +81,24 @@ impl Work {
     /// Whether the client of a request has gone.
     pub(in crate::member) fn is_hung_up(&self) -> bool {
         match self {
-            Work::Write { reply, .. } => reply.is_closed(),
-            Work::Read { reply, .. } => reply.is_closed(),
-            Work::Sweep | Work::Close(_) => false,
+            PendingRequest::Write { reply, .. } => reply.is_closed(),
+            PendingRequest::Read { reply, .. } => reply.is_closed(),
+            PendingRequest::Sweep | PendingRequest::Close(_) => false,
         }
     }
 
-    /// Whether it is one that may wait for long, and whoever asked has gone.
+    /// Whether it is one that may wait for long, and its asker has gone.
     pub(crate) fn is_given_up(&self) -> bool {
         match self {
-            Work::Write { .. } => self.is_eventual() && self.is_hung_up(),
-            Work::Read { .. } => self.is_hung_up(),
-            Work::Sweep | Work::Close(_) => false,
+            PendingRequest::Write { .. } => self.is_eventual() && self.is_hung_up(),
+            PendingRequest::Read { .. } => self.is_hung_up(),
+            PendingRequest::Sweep | PendingRequest::Close(_) => false,
         }
     }
 
     /// Whether it reads more than single items, and shows what is not settled of them.
     pub(in crate::member) fn is_query(&self) -> bool {
-        let Work::Read { call, .. } = self else {
+        let PendingRequest::Read { call, .. } = self else {
             return false;
         };
         matches!(call.request.sight(SYSTEM), Sight::Registers(..))
@@ -106,7 +107,7 @@ impl Work {
     /// Whether it was refused for want of its collection.
     pub(in crate::member) fn lacks_collection(&self) -> bool {
         match self {
-            Work::Write {
+            PendingRequest::Write {
                 outcome: Some(Err(refused)),
                 ..
             } => refused.meaning() == Meaning::NoCollection,
@@ -117,26 +118,26 @@ impl Work {
     /// What it asks of the replica next.
     pub(crate) fn ask(&self) -> Ask {
         match self {
-            Work::Write {
+            PendingRequest::Write {
                 stage: Stage::Eventual(quorum),
                 ..
             } => {
-                let session = self.following().cloned().unwrap_or_default();
+                let session = self.context().cloned().unwrap_or_default();
                 Ask::Hold(self.named(), *quorum, session)
             }
-            Work::Write {
+            PendingRequest::Write {
                 stage: Stage::Held(_, held),
                 ..
             } => {
                 let names = held.writes.iter().map(|written| written.name);
                 Ask::Outcome(names.collect(), self.named().map(|(_, digest)| digest))
             }
-            Work::Write { call, .. }
-                if call.demand.level == Level::Barrier && is_conditional(call) =>
+            PendingRequest::Write { call, .. }
+                if call.consistency.level == Level::Barrier && is_conditional(call) =>
             {
                 Ask::Gather(self.name())
             }
-            Work::Close(collection) => Ask::Close(*collection),
+            PendingRequest::Close(collection) => Ask::Close(*collection),
             _ => Ask::Decide(self.name(), Vec::new()),
         }
     }
@@ -144,17 +145,19 @@ impl Work {
     /// As many members hold it as were asked. Gives it back if its outcome is to be told too.
     pub(in crate::member) fn held(
         mut self: Box<Self>,
-        held: &fader_chain::Receipt,
-        followed: Option<Box<Followed>>,
-    ) -> Option<Box<Work>> {
-        let told = receipt(held);
+        held: &fader_chain::WriteAck,
+        update: Option<Box<SessionUpdate>>,
+    ) -> Option<Box<PendingRequest>> {
+        let told = metadata(held);
         match &mut *self {
-            Work::Write { call, stage, .. } if call.demand.outcome && !held.detached => {
+            PendingRequest::Write { call, stage, .. }
+                if call.consistency.outcome && !held.detached =>
+            {
                 *stage = Stage::Held(Box::new(told), Box::new(held.clone()));
                 Some(self)
             }
             _ => {
-                self.acknowledge(told, followed);
+                self.acknowledge(told, update);
                 None
             }
         }
@@ -164,35 +167,39 @@ impl Work {
     pub(in crate::member) fn settled(
         mut self,
         settled: &[(EntryId, Outcome)],
-        followed: Option<Box<Followed>>,
+        update: Option<Box<SessionUpdate>>,
     ) {
         let told = match &mut self {
-            Work::Write {
+            PendingRequest::Write {
                 stage: Stage::Held(told, _),
                 ..
             } => std::mem::take(&mut **told),
-            _ => Receipt::default(),
+            _ => ReplyMetadata::default(),
         };
         match outcomes(settled) {
             Ok(outcomes) => {
-                let receipt = Receipt {
+                let metadata = ReplyMetadata {
                     version: settled.iter().map(|(id, _)| *id).max(),
                     tentative: false,
                     outcome: Some(outcomes),
                     ..told
                 };
-                self.acknowledge(receipt, followed);
+                self.acknowledge(metadata, update);
             }
             Err(error) => self.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
         }
     }
 
-    pub(in crate::member) fn acknowledge(self, receipt: Receipt, followed: Option<Box<Followed>>) {
-        if let Work::Write { outcome, reply, .. } = self {
-            let told = Told {
+    pub(in crate::member) fn acknowledge(
+        self,
+        metadata: ReplyMetadata,
+        update: Option<Box<SessionUpdate>>,
+    ) {
+        if let PendingRequest::Write { outcome, reply, .. } = self {
+            let told = RequestResult {
                 outcome: outcome.expect("an accepted request has its answer"),
-                receipt,
-                followed,
+                metadata,
+                update,
             };
             drop(reply.send(Ok(told)));
         }
@@ -214,22 +221,22 @@ fn outcomes(settled: &[(EntryId, Outcome)]) -> Result<Outcomes, DecodeError> {
 }
 
 /// What a client is told of an eventual write that is held.
-fn receipt(held: &fader_chain::Receipt) -> Receipt {
+fn metadata(held: &fader_chain::WriteAck) -> ReplyMetadata {
     let mut stamp: Option<Stamp> = None;
     let mut version: Option<EntryId> = None;
     for written in &held.writes {
-        match &written.fate {
-            Fate::Tentative(of) => stamp = stamp.max(Some(*of)),
-            Fate::Settled(id, _) => version = version.max(Some(*id)),
+        match &written.status {
+            OperationStatus::Tentative(of) => stamp = stamp.max(Some(*of)),
+            OperationStatus::Settled(id, _) => version = version.max(Some(*id)),
         }
     }
-    Receipt {
+    ReplyMetadata {
         stamp,
         version: version.filter(|_| stamp.is_none()),
         tentative: stamp.is_some(),
         outcome: held
             .detached
             .then(|| Outcomes::single(level::Outcome::Detached)),
-        ..Receipt::default()
+        ..ReplyMetadata::default()
     }
 }

@@ -12,8 +12,8 @@ fn identity(node: u32) -> Identity {
     }
 }
 
-fn me(node: u32) -> Me {
-    Me {
+fn me(node: u32) -> LocalIdentity {
+    LocalIdentity {
         versions: Versions { min: 2, max: 2 },
         cluster: 5,
         identity: identity(node),
@@ -26,19 +26,23 @@ fn streams() -> (TcpStream, TcpStream) {
     (caller, listener.accept().unwrap().0)
 }
 
-type Side<'a> = (&'a ClusterKey, Me);
+type Side<'a> = (&'a ClusterKey, LocalIdentity);
 
 /// Node 1 is a member with its disk.
 fn disk(node: NodeId) -> Option<DiskId> {
     (node == NodeId(1)).then_some(DiskId(10))
 }
 
-fn meet(caller: Side<'_>, host: Side<'_>, whom: Identity) -> [Result<Met, PeerError>; 2] {
-    let (calling, hosting) = streams();
+fn meet(
+    caller: Side<'_>,
+    host: Side<'_>,
+    whom: Identity,
+) -> [Result<RemoteIdentity, PeerError>; 2] {
+    let (calling, supervisor) = streams();
     std::thread::scope(|scope| {
         let answered = scope.spawn(move || {
             let (key, me) = host;
-            answer(&hosting, key, me, disk).map(|(met, ..)| met)
+            answer(&supervisor, key, me, disk).map(|(met, ..)| met)
         });
         let (key, me) = caller;
         let called =
@@ -51,7 +55,7 @@ fn meet(caller: Side<'_>, host: Side<'_>, whom: Identity) -> [Result<Met, PeerEr
 fn two_nodes_of_one_cluster_meet() {
     let key = ClusterKey::random().unwrap();
     let [called, answered] = meet((&key, me(1)), (&key, me(2)), identity(2));
-    let met = |identity| Met {
+    let met = |identity| RemoteIdentity {
         identity,
         version: 2,
     };
@@ -62,9 +66,9 @@ fn two_nodes_of_one_cluster_meet() {
 #[test]
 fn both_sides_have_the_same_ciphers() {
     let key = ClusterKey::random().unwrap();
-    let (calling, hosting) = streams();
+    let (calling, supervisor) = streams();
     let (host_key, host) = (key.clone(), me(2));
-    let answered = std::thread::spawn(move || answer(&hosting, &host_key, host, disk));
+    let answered = std::thread::spawn(move || answer(&supervisor, &host_key, host, disk));
     let whom = (NodeId(2), DiskId(20));
     let (_, (mut seals, _)) = call(&calling, &key, me(1), whom, Purpose::Messages).unwrap();
     let (_, purpose, (mut opens, _)) = answered.join().unwrap().unwrap();
@@ -78,7 +82,7 @@ fn both_sides_have_the_same_ciphers() {
 #[test]
 fn of_two_ranges_of_versions_the_greatest_common_one_is_spoken() {
     let key = ClusterKey::random().unwrap();
-    let of = |node, (min, max)| Me {
+    let of = |node, (min, max)| LocalIdentity {
         versions: Versions { min, max },
         ..me(node)
     };
@@ -102,7 +106,7 @@ fn of_two_ranges_of_versions_the_greatest_common_one_is_spoken() {
 
 /// Both sides give this reason.
 #[track_caller]
-fn refused(caller: Me, whom: Identity, reason: &str) {
+fn refused(caller: LocalIdentity, whom: Identity, reason: &str) {
     let key = ClusterKey::random().unwrap();
     for side in meet((&key, caller), (&key, me(2)), whom) {
         assert_eq!(side.unwrap_err().to_string(), reason);
@@ -110,14 +114,14 @@ fn refused(caller: Me, whom: Identity, reason: &str) {
 }
 
 #[test]
-fn who_has_the_key_is_told_why_it_is_refused() {
-    let cluster = Me {
+fn a_node_with_the_key_is_told_why_it_is_refused() {
+    let cluster = LocalIdentity {
         cluster: 6,
         ..me(1)
     };
     refused(cluster, identity(2), "it belongs to another cluster");
     refused(me(3), identity(2), "it is not a member of the cluster");
-    let other_disk = Me {
+    let other_disk = LocalIdentity {
         identity: Identity {
             disk: DiskId(11),
             ..identity(1)
@@ -142,7 +146,7 @@ fn a_host_with_another_disk_is_refused() {
 }
 
 #[test]
-fn h1_who_has_another_key_learns_nothing() {
+fn h1_a_node_with_another_key_learns_nothing() {
     let (ours, theirs) = (ClusterKey::random().unwrap(), ClusterKey::random().unwrap());
     let [called, answered] = meet((&ours, me(1)), (&theirs, me(2)), identity(2));
     assert!(matches!(called, Err(PeerError::Closed)));
@@ -152,8 +156,8 @@ fn h1_who_has_another_key_learns_nothing() {
 /// What the host says of these bytes and what it answers.
 fn host(bytes: &[u8]) -> (PeerError, Vec<u8>) {
     let key = ClusterKey::random().unwrap();
-    let (mut caller, hosting) = streams();
-    let host = std::thread::spawn(move || answer(&hosting, &key, me(2), disk).map(|_| ()));
+    let (mut caller, supervisor) = streams();
+    let host = std::thread::spawn(move || answer(&supervisor, &key, me(2), disk).map(|_| ()));
     caller.write_all(bytes).unwrap();
     // What it had not read when it closed resets the connection, perhaps by now.
     let _ = caller.shutdown(std::net::Shutdown::Write);
@@ -163,7 +167,7 @@ fn host(bytes: &[u8]) -> (PeerError, Vec<u8>) {
 }
 
 #[test]
-fn what_is_no_handshake_is_refused_without_an_answer() {
+fn a_malformed_handshake_is_refused_without_an_answer() {
     let with = |rest: &[u8]| [&Purpose::Messages.preamble()[..], rest].concat();
     for (bytes, reason) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "it does not speak"),

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// `tests/vectors/cacophony.txt` of the Noise implementations, the one of this pattern; what is in
-/// no message, the result of X25519 on its two private keys, was computed apart.
+/// `tests/vectors/cacophony.txt` of the Noise implementations, the one of this pattern. The result
+/// of X25519 on its two private keys is in no message; it was computed apart.
 const PROLOGUE: &str = "4a6f686e2047616c74";
 const KEY: &str = "54686973206973206d7920417573747269616e20706572737065637469766521";
 const SHARED: &str = "934eec08e1e6aad416990e8efcc5aca54520a3ceb2fb2d8bd54ed2bfe4129e2f";
@@ -104,7 +104,7 @@ fn every_bit_counts() {
 }
 
 #[test]
-fn z2_what_is_repeated_or_left_out_does_not_open() {
+fn z2_a_record_with_repeated_or_missing_parts_does_not_open() {
     let (mut seals, mut opens) = ciphers();
     let messages: Vec<_> = (0..3).map(|_| sealed(&mut seals, b"text")).collect();
     assert!(opens.open(&[], &mut messages[0].clone()).is_ok());

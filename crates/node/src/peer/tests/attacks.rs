@@ -35,7 +35,7 @@ fn victim() -> Victim {
     victim
 }
 
-/// Nobody listens there.
+/// No process listens there.
 fn nowhere() -> Peer {
     Peer {
         address: (Ipv4Addr::LOCALHOST, 1).into(),
@@ -43,8 +43,8 @@ fn nowhere() -> Peer {
     }
 }
 
-fn me() -> Me {
-    Me {
+fn me() -> LocalIdentity {
+    LocalIdentity {
         versions: Versions { min: 2, max: 2 },
         cluster: CLUSTER,
         identity: identity(1),
@@ -71,13 +71,13 @@ impl Victim {
         (stream, sealer)
     }
 
-    /// The connection is closed, nothing was delivered, and this was logged of whoever had it.
+    /// The connection is closed, nothing was delivered, and this was logged of its peer.
     #[track_caller]
     fn refused(&self, mut stream: &TcpStream, who: Who, reason: &str) {
         // What it had not read when it closed resets the connection.
         let closed = stream.read_to_end(&mut Vec::new());
         assert!(!matches!(closed, Ok(1..)), "nothing is answered");
-        let logged = self.node.peers.common.complaints.of(who);
+        let logged = self.node.peers.common.log_once.of(who);
         let with_reason = logged.iter().filter(|it| it.starts_with(reason));
         assert_eq!(with_reason.count(), 1, "{logged:?}");
         assert!(self.node.heard.try_recv().is_err());
@@ -128,7 +128,7 @@ fn good(sealer: &mut Sealer) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_node_is_refused() {
+fn a_stranger_is_refused() {
     let victim = victim();
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100]] {
         let mut stream = victim.connect();
@@ -146,7 +146,7 @@ fn what_is_no_node_is_refused() {
 }
 
 /// A call as `me` with this key; what the caller learns.
-fn calls(victim: &Victim, key: &ClusterKey, me: Me) -> (TcpStream, String) {
+fn calls(victim: &Victim, key: &ClusterKey, me: LocalIdentity) -> (TcpStream, String) {
     let stream = victim.connect();
     let whom = (NodeId(2), DiskId(20));
     let error = call(&stream, key, me, whom, Purpose::Messages)
@@ -156,25 +156,28 @@ fn calls(victim: &Victim, key: &ClusterKey, me: Me) -> (TcpStream, String) {
 }
 
 #[test]
-fn who_is_no_member_is_refused() {
+fn a_stranger_with_the_key_is_refused() {
     let victim = victim();
     let other = ClusterKey::random().unwrap();
     let (stream, learns) = calls(&victim, &other, me());
     assert!(learns.starts_with("it closed the connection"), "{learns}");
     victim.refused(&stream, LOCALHOST, "its cluster key is another one");
 
-    let as_node = |identity| Me { identity, ..me() };
+    let as_node = |identity| LocalIdentity { identity, ..me() };
     let disk = Identity {
         disk: DiskId(99),
         ..identity(1)
     };
     let versions = Versions { min: 7, max: 9 };
     for (me, reason) in [
-        (Me { cluster: 8, ..me() }, "it belongs to another cluster"),
+        (
+            LocalIdentity { cluster: 8, ..me() },
+            "it belongs to another cluster",
+        ),
         (as_node(identity(4)), "it is not a member of the cluster"),
         (as_node(identity(2)), "it is not a member of the cluster"),
         (as_node(disk), "its disk is not the one"),
-        (Me { versions, ..me() }, "there is no version"),
+        (LocalIdentity { versions, ..me() }, "there is no version"),
     ] {
         let (stream, learns) = calls(&victim, &victim.key, me);
         assert!(learns.starts_with(reason), "{learns}");
@@ -310,7 +313,7 @@ fn record(victim: &Victim) -> Vec<u8> {
 }
 
 #[test]
-fn h2_a_repeated_connection_delivers_nothing_and_cuts_nobody() {
+fn h2_a_repeated_connection_delivers_nothing_and_cuts_no_peer() {
     let victim = victim();
     let said = record(&victim);
     let (mut member, mut sealer) = victim.enter();
@@ -320,9 +323,9 @@ fn h2_a_repeated_connection_delivers_nothing_and_cuts_nobody() {
         let mut stream = victim.connect();
         stream.write_all(&said).unwrap();
         let mut answer = Vec::new();
-        // The host answers the handshake, which nobody here can open, and closes.
+        // The host answers the handshake, which no key here can open, and closes.
         let _ = stream.read_to_end(&mut answer);
-        let logged = victim.node.peers.common.complaints.of(LOCALHOST);
+        let logged = victim.node.peers.common.log_once.of(LOCALHOST);
         assert_eq!(logged, ["a frame was changed, repeated or left out"]);
         assert!(victim.node.heard.try_recv().is_err());
     }

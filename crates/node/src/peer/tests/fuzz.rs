@@ -1,4 +1,5 @@
-//! Whatever a member says that has the cluster's key, and a stranger before: understood or refused.
+//! Anything that a member says that has the cluster's key, and a stranger before: understood or
+//! refused.
 
 use std::io::Cursor;
 
@@ -9,7 +10,7 @@ use fader_fuzz::{Corpus, run};
 use super::super::noise::{Handshake, KEY_SIZE};
 use super::super::record::{Lane, Opener, Sealer, put_message};
 use super::*;
-use crate::storage::blocks::Block;
+use crate::storage::blocks::{Block, BlockBytes};
 
 const WORDS: &[&[u8]] = &[
     b"\xFF\xFF\xFF\xFF",
@@ -24,7 +25,7 @@ fn bodies() -> Vec<Vec<u8>> {
     let mut envelope = vec![outgoing::KIND_ENVELOPE];
     put_varint(&mut envelope, u64::from(CHAIN.0));
     confirm(1, 7).encode(&mut envelope);
-    let request = |asked: &Asked| {
+    let request = |asked: &ForwardedRequest| {
         let mut body = vec![outgoing::KIND_REQUEST];
         [u64::from(CHAIN.0), 3, 5000]
             .into_iter()
@@ -50,13 +51,13 @@ fn bodies() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Takes whatever comes.
+/// Takes anything that comes.
 struct Deaf;
 
 impl Inbox for Deaf {
     fn deliver(&self, _: ChainId, _: Envelope) {}
 
-    fn serve(&self, _: ChainId, _: Asked, _: Duration, reply: Reply) {
+    fn serve(&self, _: ChainId, _: ForwardedRequest, _: Duration, reply: Reply) {
         reply.send(&named("q"));
     }
 
@@ -67,7 +68,7 @@ impl Inbox for Deaf {
     }
 }
 
-/// Sealed by a member: the frames open, whatever is in them.
+/// Sealed by a member: the frames open, with any content.
 #[test]
 fn fuzz_peer_messages() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -119,11 +120,11 @@ fn fuzz_peer_bodies() {
     run("peer bodies", &corpus, |input| {
         let bytes = Bytes::copy_from_slice(input);
         let _ = Envelope::decode(bytes.clone());
-        let _ = Told::decode(bytes.clone());
-        if let Ok(asked) = Asked::decode(bytes) {
+        let _ = ForwardedReply::decode(bytes.clone());
+        if let Ok(asked) = ForwardedRequest::decode(bytes) {
             // What is understood can be said again.
             let said = asked.encode();
-            assert!(Asked::decode(said).is_ok());
+            assert!(ForwardedRequest::decode(said).is_ok());
         }
     });
 }
@@ -133,7 +134,10 @@ fn fuzz_peer_bodies() {
 fn fuzz_block_messages() {
     let block = Block::of(BlockId(7), b"bytes");
     let asked = [
-        BlockAsked::Hold(block, vec![Bytes::from_static(b"bytes")]),
+        BlockAsked::Hold(
+            block,
+            BlockBytes::of(BlockId(7), vec![Bytes::from_static(b"bytes")]),
+        ),
         BlockAsked::Gone(vec![BlockId(7), BlockId(8)]),
         BlockAsked::List(None),
         BlockAsked::List(Some(BlockId(7))),

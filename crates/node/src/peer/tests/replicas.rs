@@ -8,15 +8,15 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use bytes::Bytes;
 use fader_chain::clocks::Frame;
 use fader_chain::{
-    Change, Configuration, Direction, Entry, EntryId, Level, Role, Seat, Stamp, Wiring,
+    ChainMember, Change, Configuration, Direction, Entry, EntryId, Level, Role, Stamp, Wiring,
 };
 use fader_services::catalog::{AccessKey, KeyStatus, Rights};
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::monotonic_ms;
-use crate::member::company::{Company, Lease, Notice};
-use crate::member::pending::Work;
+use crate::member::cluster_links::{ClusterLinks, Lease, MemberEvent};
+use crate::member::pending::PendingRequest;
 use crate::member::thread::Job;
 use crate::member::{Folder, Member};
 use crate::random;
@@ -36,7 +36,7 @@ impl Inbox for Jobs {
         }
     }
 
-    fn serve(&self, _: ChainId, _: Asked, _: Duration, _: Reply) {}
+    fn serve(&self, _: ChainId, _: ForwardedRequest, _: Duration, _: Reply) {}
 
     fn withdraw(&self, _: NodeId, _: Option<u64>) {}
 
@@ -49,7 +49,7 @@ struct Replica {
     me: Identity,
     peers: Arc<Peers>,
     member: Member,
-    _notices: Mutex<Receiver<Notice>>,
+    _notices: Mutex<Receiver<MemberEvent>>,
 }
 
 fn replica(number: u32, key: &ClusterKey) -> Replica {
@@ -71,12 +71,12 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
     let inbox = Arc::new(Jobs::default());
     let peers = Peers::start(listener, me, (CLUSTER, SESSION), key.clone(), inbox.clone()).unwrap();
     let (sender, notices) = channel();
-    let company = Company {
+    let links = ClusterLinks {
         clocks: peers.clocks().clone(),
         outbox: peers.way(CHAIN),
         notices: sender,
     };
-    let (member, _) = folder.live(me, Some(company)).unwrap();
+    let (member, _) = folder.live(me, Some(links)).unwrap();
     *inbox.0.lock() = Some(member.jobs());
     Replica {
         me,
@@ -98,7 +98,7 @@ impl Replica {
     fn reads(&self) -> bool {
         let (reply, told) = oneshot::channel();
         let request = counter::Request::Read("a".to_owned());
-        let work = Work::Read {
+        let work = PendingRequest::Read {
             call: Arc::new(Call::of_node(request)),
             session: None,
             reply,
@@ -133,21 +133,21 @@ impl Chain {
     }
 
     fn configure(&self, epoch: u64, wiring: Wiring) {
-        let seats = self.replicas.iter().map(|it| Seat {
+        let members = self.replicas.iter().map(|it| ChainMember {
             node: it.me.node,
             incarnation: it.me.incarnation,
             disk: it.me.disk,
             role: Role::Serving,
         });
-        let seats: Vec<_> = seats.collect();
+        let members: Vec<_> = members.collect();
         let configuration = Arc::new(Configuration {
             epoch,
             wiring,
-            last_serving: seats.iter().map(|it| (it.node, it.disk)).collect(),
-            seats,
-            away: Vec::new(),
-            floor: EntryId::ZERO,
-            lossy: fader_chain::Lossy::default(),
+            last_serving: members.iter().map(|it| (it.node, it.disk)).collect(),
+            members,
+            absent: Vec::new(),
+            safe_point: EntryId::ZERO,
+            lossy: fader_chain::UncleanRecovery::default(),
             version: fader_chain::Version::NEWEST,
         });
         for replica in &self.replicas {
@@ -170,7 +170,7 @@ impl Chain {
             assert!(std::time::Instant::now() < end, "it is never written");
             let (reply, told) = oneshot::channel();
             let call = Call::of_node(command.clone());
-            let work = Work::write(Arc::new(call), None, None, reply);
+            let work = PendingRequest::write(Arc::new(call), None, None, reply);
             self.replicas[0].member.enqueue(Job::Submit(work)).unwrap();
             match told.blocking_recv().unwrap() {
                 Ok(told) => return drop(told.outcome.unwrap()),
@@ -268,7 +268,7 @@ fn members_of_a_chain_agree_while_connections_are_cut() {
 }
 
 #[test]
-fn what_an_old_epoch_or_life_says_changes_nothing() {
+fn messages_of_an_old_epoch_or_incarnation_change_nothing() {
     let chain = Chain::new(Wiring::Star);
     chain.write(&put("old"));
     chain.configure(2, Wiring::Star);
@@ -282,7 +282,7 @@ fn what_an_old_epoch_or_life_says_changes_nothing() {
     let forged = Entry {
         id,
         prev: last,
-        floor: EntryId::ZERO,
+        safe_point: EntryId::ZERO,
         stamp: Stamp::strong(id),
         request: None,
         result: Bytes::new(),
@@ -296,7 +296,7 @@ fn what_an_old_epoch_or_life_says_changes_nothing() {
         entries: vec![Arc::new(forged)],
         commit: id,
     };
-    let foreign = || [1, 2].map(|at: usize| chain.replicas[at].member.counters().tally.foreign);
+    let foreign = || [1, 2].map(|at: usize| chain.replicas[at].member.counters().counters.foreign);
     let before = foreign();
     let (epoch, incarnation) = (3, head.me.incarnation);
     for (epoch, incarnation) in [(epoch - 2, incarnation), (epoch, Incarnation(1))] {
@@ -328,7 +328,7 @@ fn a_member_whose_clock_stood_still_answers_no_strong_read_until_another_lease()
         assert!(replica.reads());
         let (now, clocks) = (monotonic_ms(), replica.peers.clocks());
         let frame = |clock_ms| Frame {
-            life: Incarnation(1),
+            incarnation: Incarnation(1),
             stops: 0,
             clock_ms,
         };

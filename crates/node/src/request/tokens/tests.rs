@@ -17,8 +17,8 @@ fn new_seal() -> Seal {
     Seal::load(&disk, Path::new("/data"), true).unwrap()
 }
 
-fn seen(session: &Session) -> Sessions {
-    let mut sessions = Sessions::default();
+fn seen(session: &Session) -> SessionToken {
+    let mut sessions = SessionToken::default();
     sessions.see(ChainId::SYSTEM, session.clone());
     sessions
 }
@@ -37,17 +37,17 @@ fn session(index: u64) -> Session {
 
 #[test]
 fn the_session_of_one_chain_is_as_it_always_was() {
-    let mut sessions = Sessions::default();
+    let mut sessions = SessionToken::default();
     sessions.see(ChainId::SYSTEM, session(9));
     let mut alone = Vec::new();
     session(9).encode(&mut alone);
     assert_eq!(sessions.encode(), alone);
-    assert_eq!(Sessions::decode(alone.into()), Ok(sessions));
+    assert_eq!(SessionToken::decode(alone.into()), Ok(sessions));
 }
 
 #[test]
 fn f3_each_chain_has_its_own() {
-    let mut sessions = Sessions::default();
+    let mut sessions = SessionToken::default();
     sessions.see(ChainId(2), session(9));
     sessions.see(ChainId(300), session(4));
     sessions.see(ChainId(2), session(10));
@@ -55,12 +55,12 @@ fn f3_each_chain_has_its_own() {
     assert_eq!(sessions.of(ChainId(300)), session(4));
     assert_eq!(sessions.of(ChainId::SYSTEM), Session::default());
     let bytes = Bytes::from(sessions.encode());
-    assert_eq!(Sessions::decode(bytes.clone()), Ok(sessions));
+    assert_eq!(SessionToken::decode(bytes.clone()), Ok(sessions));
     for size in 0..bytes.len() {
-        assert!(Sessions::decode(bytes.slice(..size)).is_err(), "{size}");
+        assert!(SessionToken::decode(bytes.slice(..size)).is_err(), "{size}");
     }
     let longer = Bytes::from([&bytes[..], &[0]].concat());
-    assert!(Sessions::decode(longer).is_err());
+    assert!(SessionToken::decode(longer).is_err());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_session_is_its_accounts_own() {
     };
     let token = super::seal(&seal, &own, &seen(&session)).unwrap();
     assert_eq!(unseal(&seal, &own, &token), Some(seen(&session)));
-    assert_eq!(unseal(&seal, &own, b""), Some(Sessions::default()));
+    assert_eq!(unseal(&seal, &own, b""), Some(SessionToken::default()));
     assert_eq!(unseal(&seal, &other, &token), None);
     for at in 0..token.len() {
         let mut forged = token.to_vec();
@@ -91,7 +91,7 @@ fn a_session_is_its_accounts_own() {
 }
 
 proptest! {
-    /// D15: whatever a client sends, only what was given out opens, and it opens as it was.
+    /// D15: of all that a client sends, only what was given out opens, and it opens as it was.
     #[test]
     fn no_other_token_opens(
         committed in any::<(u64, u64)>(),

@@ -17,7 +17,7 @@ fn a_key_comes_back_and_is_not_written_over() {
 }
 
 #[test]
-fn what_is_no_secret_or_no_key_is_refused() {
+fn malformed_secrets_and_keys_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cluster.key");
     for size in [0, KEY_SIZE - 1, KEY_SIZE + 1, 1000] {

@@ -56,11 +56,11 @@ fn nothing_opens_what_was_changed() {
 #[test]
 fn a_key_that_is_lost_or_short_is_no_new_key() {
     let disk = disk();
-    assert!(matches!(load(&disk, false), Err(OpenError::Damaged(_))));
+    assert!(load(&disk, false).is_err_and(|error| error.is_damage()));
     load(&disk, true).unwrap();
     let path = Path::new("/data/seal.key");
     disk.open(path).unwrap().set_size(31).unwrap();
-    assert!(matches!(load(&disk, true), Err(OpenError::Damaged(_))));
+    assert!(load(&disk, true).is_err_and(|error| error.is_damage()));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn ids_and_secrets_have_the_shape_of_those_of_aws() {
 }
 
 #[test]
-fn a_clusters_seal_is_that_of_all_who_have_its_key() {
+fn a_clusters_seal_is_that_of_all_nodes_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let made = ClusterKey::create(&folder.path().join("key")).unwrap();
     let copied = ClusterKey::load(&folder.path().join("key")).unwrap();

@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::sums::sum;
+use bytes::Bytes;
+
+use super::sums::{piece_sums, sum, whole_sum};
 
 /// The most bytes of a block.
 pub const BLOCK_BYTES_MAX: u32 = 4 << 20;
@@ -37,18 +39,6 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block of bytes that come in parts, of which there are at most [`BLOCK_BYTES_MAX`].
-    #[must_use]
-    pub fn of_parts(id: BlockId, parts: &[impl AsRef<[u8]>]) -> Block {
-        let size: usize = parts.iter().map(|part| part.as_ref().len()).sum();
-        let parts: Vec<&[u8]> = parts.iter().map(AsRef::as_ref).collect();
-        Block {
-            id,
-            size: size as u32,
-            sum: sum(&parts),
-        }
-    }
-
     /// The block of these bytes, of which there are at most [`BLOCK_BYTES_MAX`].
     #[must_use]
     pub fn of(id: BlockId, bytes: &[u8]) -> Block {
@@ -57,6 +47,40 @@ impl Block {
             size: bytes.len() as u32,
             sum: sum(&[bytes]),
         }
+    }
+}
+
+/// All bytes of a block, in parts, and the checksums that were computed of these very bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockBytes {
+    pub(super) block: Block,
+    pub(super) parts: Vec<Bytes>,
+    /// Of each piece.
+    pub(super) sums: Vec<u32>,
+}
+
+impl BlockBytes {
+    /// Computes the checksums of bytes, of which there are at most [`BLOCK_BYTES_MAX`].
+    #[must_use]
+    pub fn of(id: BlockId, parts: Vec<Bytes>) -> BlockBytes {
+        let size: usize = parts.iter().map(Bytes::len).sum();
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let sums = piece_sums(&parts);
+        let sum = whole_sum(&sums, size);
+        let block = Block { id, size, sum };
+        BlockBytes { block, parts, sums }
+    }
+
+    /// The block that they are.
+    #[must_use]
+    pub fn block(&self) -> Block {
+        self.block
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn parts(&self) -> &[Bytes] {
+        &self.parts
     }
 }
 

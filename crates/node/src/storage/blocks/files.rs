@@ -4,7 +4,10 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use super::block::{Block, Damage};
+use super::buffers::Buffers;
 use super::format::{
     HEAD_BYTES, HEADER_BYTES, Head, Header, Listed, SegmentId, TRAILER_BYTES, Trailer, decode_list,
     decode_trailer, head_size,
@@ -46,8 +49,12 @@ impl Reading<'_> {
         let mut bytes = vec![0; size];
         match self.file.read_exact_at(offset, &mut bytes) {
             Ok(()) => Ok(bytes),
-            Err(error) => Err(self.damage(offset, format!("it cannot be read: {error}"))),
+            Err(error) => Err(self.unreadable(offset, &error)),
         }
+    }
+
+    fn unreadable(&self, offset: u64, error: &io::Error) -> Damage {
+        self.damage(offset, format!("it cannot be read: {error}"))
     }
 
     /// The segment's header.
@@ -75,7 +82,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The header of whatever block begins at `offset`, if there is a whole one.
+    /// The header of the block that begins at `offset`, if there is a whole one.
     pub(super) fn any_head(&self, segment: SegmentId, offset: u32, end: u64) -> Option<Head> {
         let at = u64::from(offset);
         if end < at + u64::from(HEAD_BYTES) {
@@ -111,12 +118,15 @@ impl Reading<'_> {
         head: &Head,
         offset: u32,
         range: &Range<u32>,
-    ) -> Result<(u32, Vec<u8>), Damage> {
+        buffers: &Buffers,
+    ) -> Result<(u32, Bytes), Damage> {
         let first = range.start / PIECE_BYTES;
         let start = first * PIECE_BYTES;
         let end = range.end.next_multiple_of(PIECE_BYTES).min(head.size);
         let at = u64::from(offset) + u64::from(head_size(head.size)) + u64::from(start);
-        let bytes = self.bytes(at, (end - start) as usize)?;
+        let fill = |bytes: &mut [u8]| self.file.read_exact_at(at, bytes);
+        let read = buffers.read((end - start) as usize, fill);
+        let bytes = read.map_err(|error| self.unreadable(at, &error))?;
         let pieces = bytes.chunks(PIECE_BYTES as usize).enumerate();
         for (number, piece) in pieces {
             if Some(&sum(&[piece])) != head.sums.get(first as usize + number) {

@@ -1,4 +1,4 @@
-//! The bytes of a segment of blocks (docs/format/blocks.md).
+//! The bytes of a segment of blocks (docs/reference/format/blocks.md).
 //!
 //! ```text
 //! segment := header block* [list]
@@ -11,8 +11,8 @@
 //! Numbers are little-endian. Checksums are CRC-32C. A block's `crc` covers the segment's identity
 //! and the block's own offset too, so that no other bytes, however old, pass for a block's header.
 //!
-//! `synced` is a length of the segment that was durable before the block was written: a header that
-//! is whole proves that everything before its `synced` was whole once.
+//! `synced` is a length of the segment that was durable before the block was written. So a header
+//! that is whole proves that everything before its `synced` was whole once.
 
 use super::block::{BLOCK_BYTES_MAX, Block, BlockId};
 use super::sums::{PIECE_BYTES, sum, whole_sum};

@@ -8,13 +8,13 @@
 //! ```
 //!
 //! Invariants:
-//! - B1 a record that puts the row of a block is ready only when the block's bytes are durable
-//!   here, or when its sender has reclaimed them. Records are ready in their order.
-//! - B2 a record that waits is in no log: in a new epoch it is forgotten with all behind it, and
-//!   nobody counts it.
+//! - BGATE-1 a record that puts the row of a block is ready only when the block's bytes are durable
+//!   here. It is also ready when its sender has reclaimed them. Records are ready in their order.
+//! - BGATE-2 a record that waits is in no log: in a new epoch it is forgotten with all behind it,
+//!   and no member counts it.
 //!
-//! The parts of a fill wait behind a gate of their own: so the fill ends only when the bytes of all
-//! rows of its snapshot are durable here. A sender keeps those while it has the snapshot.
+//! The parts of a state transfer wait behind a gate of their own. So it ends only when the bytes of
+//! all rows of its snapshot are durable here. A sender keeps those while it has the snapshot.
 //!
 //! Deliberately absent: the chain, time, and who fetches.
 
@@ -79,8 +79,8 @@ impl<R> Gate<R> {
         self.lacks_no_more(id);
     }
 
-    /// The sender has reclaimed the bytes: the block's row was removed at or below its floor. Its
-    /// record is persisted without them; nobody serves before it has the removal, too.
+    /// The sender has reclaimed the bytes: the block's row was removed at or below its safe point.
+    /// Its record is persisted without them; no member serves before it has the removal, too.
     pub fn on_gone(&mut self, id: BlockId) {
         self.lacks_no_more(id);
     }
@@ -93,7 +93,7 @@ impl<R> Gate<R> {
         }
     }
 
-    /// The records that may be written to the log now, in their order (B1).
+    /// The records that may be written to the log now, in their order (BGATE-1).
     #[must_use]
     pub fn ready(&mut self) -> Vec<R> {
         let lacks = |waiting: &Waiting<R>| !waiting.lacking.is_empty();
@@ -101,7 +101,7 @@ impl<R> Gate<R> {
         self.release(count.unwrap_or(self.waiting.len()))
     }
 
-    /// A new epoch begins: what waits is forgotten (B2). Says what that was.
+    /// A new epoch begins: what waits is forgotten (BGATE-2). Says what that was.
     pub fn forget(&mut self) -> Vec<R> {
         self.missing.clear();
         self.release(self.waiting.len())
@@ -151,8 +151,8 @@ impl<R> Gate<R> {
 pub struct Standpoint {
     /// The last entry of which the member's state has the outcome.
     pub state: EntryId,
-    /// The floor: all members have what is at or below it.
-    pub floor: EntryId,
+    /// The safe point: all members have what is at or below it.
+    pub safe_point: EntryId,
     /// The oldest snapshot that is fixed for another member.
     pub oldest_snapshot: Option<EntryId>,
 }
@@ -162,17 +162,17 @@ impl Standpoint {
     #[must_use]
     pub fn may_reclaim(&self, removal: EntryId) -> bool {
         let is_in_snapshots = self.oldest_snapshot.is_none_or(|it| removal <= it);
-        removal <= self.floor && removal <= self.state && is_in_snapshots
+        removal <= self.safe_point && removal <= self.state && is_in_snapshots
     }
 
-    /// Whether a row without bytes is damage. A state below the floor shows rows whose bytes were
-    /// rightly reclaimed.
+    /// Whether a row without bytes is damage. A state below the safe point shows rows whose bytes
+    /// were rightly reclaimed.
     #[must_use]
     pub fn is_damage(&self, is_held: bool) -> bool {
-        !is_held && self.floor <= self.state
+        !is_held && self.safe_point <= self.state
     }
 
-    /// Whether bytes without a row may be dropped: their lease is over, and no record puts their
+    /// Whether bytes without a row may be dropped. Their lease is over, and no record puts their
     /// row that is in the log, committed or not, or on its way there ([`Gate::pins`]).
     #[must_use]
     pub fn may_drop(is_lease_over: bool, is_in_log: bool, is_pinned: bool) -> bool {

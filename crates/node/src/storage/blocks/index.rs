@@ -193,7 +193,7 @@ impl Index {
         self.bad.contains(&id)
     }
 
-    /// Blocks that wait for good bytes.
+    /// Blocks whose bytes are to be replaced by right ones.
     pub(super) fn bad(&self) -> Vec<Block> {
         let places = self.bad.iter().filter_map(|id| self.places.get(id));
         places.map(|place| place.block).collect()
@@ -235,8 +235,8 @@ impl Index {
             .map(|(sequence, _)| *sequence)
     }
 
-    /// The segments to rewrite now into one of `limit` bytes: those to get away from first, then
-    /// those with the least alive, all less than half alive.
+    /// The segments to rewrite now into one of `limit` bytes. First come those to get away from,
+    /// then those with the least alive, all less than half alive.
     pub(super) fn pick(&self, limit: u32) -> Vec<u64> {
         let mut picked: Vec<&Segment> = self
             .segments

@@ -7,22 +7,23 @@
 //!                      segment ──────┘ full ─▶ list, sync ─▶ sealed ─▶ half dead ─▶ rewritten
 //! ```
 //!
-//! A segment is a file of blocks; a sealed one ends with a list of them (docs/format/blocks.md).
-//! Where a block lies is known in memory only.
+//! A segment is a file of blocks; a sealed one ends with a list of them
+//! (docs/reference/format/blocks.md). Where a block lies is known in memory only.
 //!
 //! Invariants:
-//! - BS1 a block is *held*, and found by its id, only once its bytes, the header of its segment and
-//!   the segment's name are durable.
-//! - BS2 after an error a file is never written or synced again. The segment is given up and
-//!   another one is begun, whose header says where the durable part of the given-up one ends: what
+//! - BSTORE-1 a block is *held*, and found by its id, only once its bytes, the header of its
+//!   segment and the segment's name are durable.
+//! - BSTORE-2 after an error a file is never written or synced again. The segment is given up and
+//!   another one is begun, whose header says where the durable part of the given-up one ends. What
 //!   stands behind it is void.
-//! - BS3 a list is written when its blocks are durable. A segment's file is removed only when no
-//!   block that is found by its id lies in it, and when the copies of those that did are durable
-//!   with their list.
-//! - BS4 every byte that is returned was compared with its checksum in this read.
-//! - BS5 at most the newest segment and one that is being rewritten are without a durable list, but
-//!   for those that were given up, or whose process was killed or disk was full at their end.
-//! - BS6 of a block's copies the one in the newest segment counts, so a repair goes to a newer
+//! - BSTORE-3 a list is written when its blocks are durable. A segment's file is removed only when
+//!   no block that is found by its id lies in it. The copies of those that did must be durable with
+//!   their list.
+//! - BSTORE-4 every byte that is returned was compared with its checksum in this read.
+//! - BSTORE-5 at most the newest segment and one that is being rewritten are without a durable
+//!   list. Exceptions are those that were given up, or whose process was killed or disk was full at
+//!   their end.
+//! - BSTORE-6 of a block's copies the one in the newest segment counts, so a repair goes to a newer
 //!   segment than the damage.
 //!
 //! Deliberately absent: rows, leases, and which blocks are free. The caller says. A removal is
@@ -30,6 +31,7 @@
 
 mod block;
 mod budget;
+mod buffers;
 mod files;
 mod format;
 mod gate;
@@ -44,7 +46,9 @@ mod store;
 mod sums;
 mod upload;
 
-pub use block::{BLOCK_BYTES_MAX, Bad, Block, BlockId, Damage, DiskError, PutError, ReadError};
+pub use block::{
+    BLOCK_BYTES_MAX, Bad, Block, BlockBytes, BlockId, Damage, DiskError, PutError, ReadError,
+};
 pub use gate::{Gate, Standpoint};
 pub use reclaim::Reclaimed;
 pub use recovery::BlockRecovery;

@@ -69,7 +69,7 @@ impl Blocks {
             let places = self.index.lock().blocks_of(*sequence);
             for place in places {
                 let loaded = self.load(&place);
-                let (sums, mut bytes) = match loaded {
+                let (sums, bytes) = match loaded {
                     Ok(loaded) => loaded,
                     Err(error) => {
                         let was_moved = self.on_unreadable(&place, &Err::<(), _>(error.clone()));
@@ -84,7 +84,7 @@ impl Blocks {
                     *target = Some(self.begin_segment(None)?);
                 }
                 let target = target.as_mut().expect("a segment was just begun");
-                let offset = target.append(&place.block, sums, &mut bytes)?;
+                let offset = target.append(&place.block, sums, &[bytes])?;
                 let segment = target.id().sequence;
                 copied.push((
                     place,
@@ -101,7 +101,7 @@ impl Blocks {
         Ok(copied)
     }
 
-    /// BS3: the copies are durable, then their list.
+    /// BSTORE-3: the copies are durable, then their list.
     fn seal(&self, target: Segment) -> Result<(), DiskError> {
         let (sequence, end) = (target.id().sequence, target.end());
         match target.seal(SyncSite::BlockCopies) {

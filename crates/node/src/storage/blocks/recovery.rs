@@ -51,10 +51,7 @@ impl Blocks {
         now: Duration,
     ) -> Result<(Blocks, BlockRecovery), OpenError> {
         let folder = data.join("blocks");
-        let failed = |source| OpenError::Io {
-            context: format!("opening {}", folder.display()),
-            source,
-        };
+        let failed = |source| OpenError::io(format!("opening {}", folder.display()), source);
         disk.create_folder(&folder).map_err(failed)?;
         let names = disk.list(&folder).map_err(failed)?;
         if names.is_empty() {
@@ -74,10 +71,8 @@ impl Blocks {
             .map(|sequence| recovery.look(&folder, sequence))
             .collect::<Result<Vec<Found>, DiskError>>();
         let recovered = found.and_then(|found| recovery.take_all(found));
-        recovered.map_err(|error| OpenError::Io {
-            context: "opening the blocks".to_owned(),
-            source: std::io::Error::other(error),
-        })?;
+        recovered
+            .map_err(|error| OpenError::io("opening the blocks", std::io::Error::other(error)))?;
         let Recovery { index, told, .. } = recovery;
         let blocks = Blocks::new(disk.clone(), &folder, settings, index);
         Ok((blocks, told))

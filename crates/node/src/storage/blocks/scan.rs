@@ -1,12 +1,13 @@
 //! What is found in a segment without a list.
 //!
 //! A block that fails is torn, and the segment ends before it: a power cut took what was never
-//! held. Unless it was durable once, as the end that another segment tells or a later header
-//! proves: then it is damage, and what lies behind stays.
+//! held. It may have been durable once, as the end that another segment tells or a later header
+//! proves. Then it is damage, and what lies behind stays.
 
 use std::collections::BTreeSet;
 
 use super::block::Damage;
+use super::buffers::Buffers;
 use super::files::Reading;
 use super::format::{
     BLOCK_MAGIC, BLOCK_MAGIC_AT, HEAD_BYTES, HEADER_BYTES, Head, Listed, SegmentId, block_size,
@@ -92,7 +93,9 @@ fn items(reading: &Reading<'_>, segment: SegmentId, limit: u32) -> Vec<Item> {
 }
 
 fn block(reading: &Reading<'_>, offset: u32, limit: u32, head: Head) -> Item {
-    let damage = reading.pieces(&head, offset, &(0..head.size)).err();
+    let damage = reading
+        .pieces(&head, offset, &(0..head.size), &Buffers::default())
+        .err();
     Item {
         offset,
         end: offset.saturating_add(block_size(head.size)).min(limit),

@@ -42,8 +42,8 @@ pub struct Scrubbed {
 
 impl Blocks {
     /// Reads as much as the pace grants by `now`, at most one round. Blocks that are bad are found
-    /// by [`Blocks::bad`] until good bytes of them are held; a damaged header or list of a segment
-    /// is mended by the next [`Blocks::reclaim`].
+    /// by [`Blocks::bad`] until good bytes of them are held. The next [`Blocks::reclaim`] mends a
+    /// damaged header or list of a segment.
     pub fn scrub(&self, scrub: &mut Scrub, now: Duration) -> Scrubbed {
         let mut done = Scrubbed::default();
         while 0 < scrub.pace.granted(now) && !done.is_round {

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use super::block::{Block, DiskError};
 use super::files;
 use super::format::{
-    Before, HEADER_BYTES, Head, Header, Listed, SegmentId, block_size, encode_list, list_size,
+    Before, HEADER_BYTES, Head, Header, Listed, SegmentId, block_size, encode_list, head_size,
+    list_size,
 };
 use crate::storage::disk::{Disk, File, SyncSite};
 
+/// Parts below that size are gathered before they are written.
+const WRITE_BYTES: usize = 64 << 10;
+
 /// A segment that blocks are appended to. After an error of any of its functions it is dropped
-/// (BS2).
+/// (BSTORE-2).
 pub(super) struct Segment {
     file: Box<dyn File>,
     path: PathBuf,
@@ -97,18 +101,15 @@ impl Segment {
         self.listed.is_empty() || end + list_size(self.listed.len() + 1) <= u64::from(limit)
     }
 
-    /// Writes a block; `bytes` is room for its header and then the block. Says where it lies.
+    /// Writes a block, whose bytes come in parts. Says where it lies.
     pub(super) fn append(
         &mut self,
         block: &Block,
         sums: Vec<u32>,
-        bytes: &mut [u8],
+        parts: &[impl AsRef<[u8]>],
     ) -> Result<u32, DiskError> {
-        assert_eq!(
-            bytes.len(),
-            block_size(block.size) as usize,
-            "the block was gathered whole"
-        );
+        let size: usize = parts.iter().map(|part| part.as_ref().len()).sum();
+        assert_eq!(size, block.size as usize, "the block was gathered whole");
         let offset = self.end;
         let head = Head {
             id: block.id,
@@ -116,13 +117,41 @@ impl Segment {
             synced: self.synced,
             sums,
         };
-        head.encode(self.id, offset, bytes);
-        let written = self.file.write_all_at(u64::from(offset), bytes);
+        let mut gathered = Vec::with_capacity(WRITE_BYTES);
+        gathered.resize(head_size(block.size) as usize, 0);
+        head.encode(self.id, offset, &mut gathered);
+        let written = self.write_parts(u64::from(offset), gathered, parts);
         written.map_err(|source| DiskError::new("writing", &self.path, source))?;
         self.end += block_size(block.size);
         let block = *block;
         self.listed.push(Listed { block, offset });
         Ok(offset)
+    }
+
+    /// Writes parts behind what was gathered: small ones together, large ones without a copy.
+    fn write_parts(
+        &mut self,
+        mut at: u64,
+        mut gathered: Vec<u8>,
+        parts: &[impl AsRef<[u8]>],
+    ) -> std::io::Result<()> {
+        for part in parts.iter().map(AsRef::as_ref) {
+            if !gathered.is_empty() && WRITE_BYTES < gathered.len() + part.len() {
+                self.file.write_all_at(at, &gathered)?;
+                at += gathered.len() as u64;
+                gathered.clear();
+            }
+            if part.len() < WRITE_BYTES {
+                gathered.extend_from_slice(part);
+            } else {
+                self.file.write_all_at(at, part)?;
+                at += part.len() as u64;
+            }
+        }
+        match gathered.is_empty() {
+            true => Ok(()),
+            false => self.file.write_all_at(at, &gathered),
+        }
     }
 
     /// Makes durable what was written.

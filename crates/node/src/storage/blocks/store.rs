@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::block::{Block, BlockId, Damage, DiskError, PutError, ReadError};
+use super::block::{Block, BlockBytes, BlockId, Damage, DiskError, PutError, ReadError};
 use super::budget::Budget;
+use super::buffers::Buffers;
 use super::files::{self, Reading};
-use super::format::{Before, Head, SegmentId, block_size, head_size};
+use super::format::{Before, Head, SegmentId, block_size};
 use super::index::{Index, Known, Place, State};
 use super::segment::Segment;
 use super::upload::{Gathered, Upload};
@@ -53,7 +55,7 @@ pub struct BlockCounters {
     pub alive_bytes: u64,
     /// Bytes of removed blocks that were not reclaimed yet.
     pub dead_bytes: u64,
-    /// Blocks that wait for good bytes.
+    /// Blocks whose bytes are to be replaced by right ones.
     pub bad_blocks: u64,
     /// Bytes of memory that uploads have.
     pub memory_bytes: u64,
@@ -81,6 +83,7 @@ pub struct Blocks {
     writer: Mutex<Writer>,
     queue: Mutex<Vec<Waiting>>,
     budget: Arc<Mutex<Budget>>,
+    buffers: Buffers,
     syncs: AtomicU64,
 }
 
@@ -141,6 +144,7 @@ impl Blocks {
             writer: Mutex::default(),
             queue: Mutex::default(),
             budget: Arc::new(Mutex::new(Budget::new(settings.memory_bytes))),
+            buffers: Buffers::default(),
             syncs: AtomicU64::new(0),
         }
     }
@@ -167,8 +171,8 @@ impl Blocks {
     ///
     /// # Errors
     /// [`PutError::Size`], [`PutError::Full`].
-    pub fn gathered(&self, id: BlockId, parts: &[impl AsRef<[u8]>]) -> Result<Upload, PutError> {
-        let upload = Upload::of(id, parts)?;
+    pub fn gathered(&self, bytes: BlockBytes) -> Result<Upload, PutError> {
+        let upload = Upload::of(bytes)?;
         if self.room()? < u64::from(block_size(upload.block().size)) {
             return Err(PutError::Full);
         }
@@ -262,7 +266,7 @@ impl Blocks {
         let (id, synced) = (open.id(), open.synced());
         let gathered = &mut waiting.gathered;
         let sums = std::mem::take(&mut gathered.sums);
-        match open.append(&block, sums, &mut gathered.bytes) {
+        match open.append(&block, sums, &gathered.parts) {
             Ok(offset) => Ok(Some(Place {
                 segment: id.sequence,
                 offset,
@@ -316,7 +320,7 @@ impl Blocks {
         Ok(segment)
     }
 
-    /// BS2: nothing is known of what was written since the last sync.
+    /// BSTORE-2: nothing is known of what was written since the last sync.
     fn give_up(
         &self,
         writer: &mut Writer,
@@ -337,7 +341,7 @@ impl Blocks {
         error
     }
 
-    /// BS1: from now on they are found.
+    /// BSTORE-1: from now on they are found.
     fn on_durable(&self, written: &mut Written) {
         let mut index = self.index.lock();
         for (waiting, place) in written.drain(..) {
@@ -366,11 +370,11 @@ impl Blocks {
         self.index.lock().place(id).map(|place| place.block.size)
     }
 
-    /// Bytes of a block; all are compared with their checksums in whole pieces first (BS4).
+    /// Bytes of a block; all are compared with their checksums in whole pieces first (BSTORE-4).
     ///
     /// # Errors
     /// See [`ReadError`].
-    pub fn read(&self, id: BlockId, range: Range<u32>) -> Result<Vec<u8>, ReadError> {
+    pub fn read(&self, id: BlockId, range: Range<u32>) -> Result<Bytes, ReadError> {
         loop {
             let place = self.index.lock().place(id).ok_or(ReadError::Absent(id))?;
             if place.block.size < range.end || range.end < range.start {
@@ -381,10 +385,9 @@ impl Blocks {
             if read.is_err() && self.on_unreadable(&place, &read) {
                 continue;
             }
-            return read.map(|(_, skipped, mut bytes)| {
-                bytes.truncate((range.end - skipped) as usize);
-                bytes.drain(..(range.start - skipped) as usize);
-                bytes
+            return read.map(|(_, skipped, bytes)| {
+                let (start, end) = (range.start - skipped, range.end - skipped);
+                bytes.slice(start as usize..end as usize)
             });
         }
     }
@@ -402,20 +405,14 @@ impl Blocks {
         false
     }
 
-    /// A block as it lies there: its sums, and room for a header before its bytes.
-    pub(super) fn load(&self, place: &Place) -> Result<(Vec<u32>, Vec<u8>), ReadError> {
+    /// A block as it lies there: its sums and its bytes.
+    pub(super) fn load(&self, place: &Place) -> Result<(Vec<u32>, Bytes), ReadError> {
         let (head, _, bytes) = self.read_at(place, &(0..place.block.size))?;
-        let mut whole = vec![0; head_size(head.size) as usize];
-        whole.extend(bytes);
-        Ok((head.sums, whole))
+        Ok((head.sums, bytes))
     }
 
     /// Whole pieces that have the range, and where in the block they begin.
-    fn read_at(
-        &self,
-        place: &Place,
-        range: &Range<u32>,
-    ) -> Result<(Head, u32, Vec<u8>), ReadError> {
+    fn read_at(&self, place: &Place, range: &Range<u32>) -> Result<(Head, u32, Bytes), ReadError> {
         let id = self.index.lock().segment(place.segment).map(|it| it.id);
         let id = id.ok_or(ReadError::Absent(place.block.id))?;
         let path = files::path(&self.folder, place.segment);
@@ -423,7 +420,7 @@ impl Blocks {
         let (file, path) = (&*file, path.as_path());
         let reading = Reading { file, path };
         let head = reading.head(id, place.offset, &place.block)?;
-        let (skipped, bytes) = reading.pieces(&head, place.offset, range)?;
+        let (skipped, bytes) = reading.pieces(&head, place.offset, range, &self.buffers)?;
         Ok((head, skipped, bytes))
     }
 
@@ -449,8 +446,8 @@ impl Blocks {
         ids.iter().filter(|id| index.remove(**id)).count() as u64
     }
 
-    /// At most `limit` blocks behind `after`, in the order of their ids: for the caller to see
-    /// which of them have no row, and for how long.
+    /// At most `limit` blocks behind `after`, in the order of their ids. The caller sees which of
+    /// them have no row, and for how long.
     #[must_use]
     pub fn page(&self, after: Option<BlockId>, limit: usize) -> Vec<HeldBlock> {
         let places = self.index.lock().page(after, limit);

@@ -1,6 +1,6 @@
 //! Checksums (CRC-32C) of blocks and of their pieces.
 //!
-//! The checksum of a block follows from those of its pieces: a checksum is shifted over the bytes
+//! The checksum of a block follows from those of its pieces. A checksum is shifted over the bytes
 //! that follow, which is linear over its bits, and added to theirs. The shifts over 1, 2, 4, …
 //! bytes are tables.
 
@@ -56,12 +56,28 @@ pub(super) fn sum(parts: &[&[u8]]) -> u32 {
     digest.finalize() as u32
 }
 
-/// The checksums of the pieces of a block.
-pub(super) fn piece_sums(bytes: &[u8]) -> Vec<u32> {
-    bytes
-        .chunks(PIECE_BYTES as usize)
-        .map(|piece| sum(&[piece]))
-        .collect()
+/// The checksums of the pieces of a block, whose bytes come in parts.
+pub(super) fn piece_sums(parts: &[impl AsRef<[u8]>]) -> Vec<u32> {
+    let mut sums = Vec::new();
+    let mut piece = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    let mut room = PIECE_BYTES as usize;
+    for part in parts {
+        let mut rest = part.as_ref();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            piece.update(now);
+            room -= now.len();
+            rest = later;
+            if room == 0 {
+                sums.push(piece.finalize_reset() as u32);
+                room = PIECE_BYTES as usize;
+            }
+        }
+    }
+    if room < PIECE_BYTES as usize {
+        sums.push(piece.finalize() as u32);
+    }
+    sums
 }
 
 /// The checksum of `size` bytes that follows from those of their pieces.
@@ -93,7 +109,18 @@ mod tests {
         ) {
             let byte = |at: u32| (at.wrapping_mul(2_654_435_761) >> 24) as u8 ^ seed;
             let bytes: Vec<u8> = (0..size).map(byte).collect();
-            prop_assert_eq!(whole_sum(&piece_sums(&bytes), size), sum(&[&bytes]));
+            prop_assert_eq!(whole_sum(&piece_sums(&[&bytes]), size), sum(&[&bytes]));
+        }
+
+        #[test]
+        fn sums_of_pieces_are_the_same_however_the_bytes_come(
+            size in 1_usize..3 * PIECE_BYTES as usize,
+            part in 1_usize..2 * PIECE_BYTES as usize,
+        ) {
+            let bytes: Vec<u8> = (0..size).map(|at| (at * 7 / 3) as u8).collect();
+            let parts: Vec<&[u8]> = bytes.chunks(part).collect();
+            let pieces = bytes.chunks(PIECE_BYTES as usize).map(|piece| sum(&[piece]));
+            prop_assert_eq!(piece_sums(&parts), pieces.collect::<Vec<u32>>());
         }
     }
 

@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use expect_test::expect;
 use proptest::prelude::*;
 
 use super::budget::Budget;
-use super::format::{Before, SegmentId, block_size, head_size};
+use super::format::{Before, SegmentId, block_size};
 use super::pace::Pace;
 use super::segment::Segment;
 use super::sums::{piece_sums, whole_sum};
 use super::{
-    BLOCK_BYTES_MAX, Block, BlockId, BlockRecovery, BlockSettings, Blocks, PIECE_BYTES, PutError,
-    ReadError, Scrub,
+    BLOCK_BYTES_MAX, Block, BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, PIECE_BYTES,
+    PutError, ReadError, Scrub,
 };
 use crate::storage::disk::{Disk, RealDisk, SyncSite};
 use crate::support::SimulatedDisk;
@@ -63,7 +64,8 @@ fn put(blocks: &Blocks, id: u128, size: usize) -> Result<(), PutError> {
 }
 
 fn whole(blocks: &Blocks, id: u128, size: usize) -> Result<Vec<u8>, ReadError> {
-    blocks.read(BlockId(id), 0..size as u32)
+    let read = blocks.read(BlockId(id), 0..size as u32);
+    read.map(|bytes| bytes.to_vec())
 }
 
 fn segments(disk: &SimulatedDisk) -> Vec<PathBuf> {
@@ -77,7 +79,7 @@ fn round(blocks: &Blocks) -> super::Scrubbed {
     blocks.scrub(&mut scrub, Duration::from_secs(1))
 }
 
-/// The bytes of docs/format/blocks.md.
+/// The bytes of docs/reference/format/blocks.md.
 #[test]
 fn bytes_of_a_segment() {
     let disk = new_disk();
@@ -93,10 +95,8 @@ fn bytes_of_a_segment() {
     for number in [1, 2] {
         let bytes = content(number, 5);
         let block = Block::of(BlockId(number), &bytes);
-        let mut room = vec![0; head_size(5) as usize];
-        room.extend(&bytes);
         segment
-            .append(&block, piece_sums(&bytes), &mut room)
+            .append(&block, piece_sums(&[&bytes]), &[&bytes])
             .unwrap();
         segment.sync(SyncSite::Blocks).unwrap();
     }
@@ -132,7 +132,7 @@ fn pieces_give_the_sum_of_the_whole() {
     for size in [1, 65_535, 65_536, 65_537, 300_000] {
         let bytes = content(3, size);
         let block = Block::of(BlockId(3), &bytes);
-        assert_eq!(whole_sum(&piece_sums(&bytes), block.size), block.sum);
+        assert_eq!(whole_sum(&piece_sums(&[&bytes]), block.size), block.sum);
     }
 }
 
@@ -201,6 +201,27 @@ fn refusals_keep_nothing() {
     );
     assert_eq!(blocks.counters().memory_bytes, 0);
     assert_eq!(blocks.counters().syncs, 1);
+}
+
+#[test]
+fn a_block_that_comes_in_small_and_large_parts_is_read_as_it_was() {
+    let (blocks, _) = open(&new_disk());
+    let bytes = Bytes::from(content(1, 400_000));
+    let ends = [
+        1, 65_537, 65_538, 135_538, 201_074, 266_609, 399_999, 400_000,
+    ];
+    let mut parts = Vec::new();
+    for (at, end) in ends.iter().enumerate() {
+        let start = if at == 0 { 0 } else { ends[at - 1] };
+        parts.push(bytes.slice(start..*end));
+    }
+    let whole = BlockBytes::of(BlockId(1), parts);
+    assert_eq!(whole.block(), Block::of(BlockId(1), &bytes));
+    let upload = blocks.gathered(whole).unwrap();
+    blocks.hold(vec![upload], NOW).remove(0).unwrap();
+    assert_eq!(blocks.read(BlockId(1), 0..400_000).unwrap(), bytes);
+    let range = blocks.read(BlockId(1), 65_530..200_001).unwrap();
+    assert_eq!(range, bytes.slice(65_530..200_001));
 }
 
 #[test]
@@ -386,7 +407,7 @@ fn a_start_finds_all_that_a_flipped_byte_left() {
 }
 
 #[test]
-fn what_was_durable_once_is_damage_and_not_a_torn_tail() {
+fn missing_durable_bytes_are_damage_and_not_a_torn_tail() {
     let settings = BlockSettings {
         segment_bytes: 1 << 20,
         ..SETTINGS

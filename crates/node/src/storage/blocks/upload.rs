@@ -3,19 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::block::{BLOCK_BYTES_MAX, Block, BlockId, PutError};
+use super::block::{BLOCK_BYTES_MAX, Block, BlockBytes, PutError};
 use super::budget::Budget;
-use super::format::{block_size, head_size};
+use super::format::block_size;
 use super::sums::{piece_sums, whole_sum};
 
 /// A block whose bytes are arriving. Its memory is taken from the budget until it is dropped or
 /// held.
 pub struct Upload {
     block: Block,
-    /// Room for the header, then what has come of the block.
-    buffer: Vec<u8>,
+    /// What has come of the block.
+    parts: Vec<Bytes>,
+    came: u64,
     /// The sums of its pieces, where they were computed of these bytes.
     sums: Option<Vec<u32>>,
     /// None where the caller has taken it.
@@ -24,10 +26,9 @@ pub struct Upload {
 
 impl fmt::Debug for Upload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let came = self.came();
         f.debug_struct("Upload")
             .field("block", &self.block)
-            .field("came", &came)
+            .field("came", &self.came)
             .finish()
     }
 }
@@ -36,8 +37,7 @@ impl fmt::Debug for Upload {
 pub(super) struct Gathered {
     pub(super) block: Block,
     pub(super) sums: Vec<u32>,
-    /// Room for the header, then the block.
-    pub(super) bytes: Vec<u8>,
+    pub(super) parts: Vec<Bytes>,
     _memory: Option<Memory>,
 }
 
@@ -65,41 +65,28 @@ impl Upload {
             budget: budget.clone(),
             bytes,
         };
-        let mut buffer = Vec::with_capacity(block_size(block.size) as usize);
-        buffer.resize(head_size(block.size) as usize, 0);
         Ok(Upload {
             block,
-            buffer,
+            parts: Vec::new(),
+            came: 0,
             sums: None,
             _memory: Some(memory),
         })
     }
 
-    /// A block of bytes that are all there. Their memory is the caller's.
-    pub(super) fn of(id: BlockId, parts: &[impl AsRef<[u8]>]) -> Result<Upload, PutError> {
-        let size: usize = parts.iter().map(|part| part.as_ref().len()).sum();
-        let size = u32::try_from(size).unwrap_or(u32::MAX);
-        if !(1..=BLOCK_BYTES_MAX).contains(&size) {
-            return Err(PutError::Size(size));
+    /// A block of bytes that are all there, which are not copied. Their memory is the caller's.
+    pub(super) fn of(bytes: BlockBytes) -> Result<Upload, PutError> {
+        let BlockBytes { block, parts, sums } = bytes;
+        if !(1..=BLOCK_BYTES_MAX).contains(&block.size) {
+            return Err(PutError::Size(block.size));
         }
-        let head = head_size(size) as usize;
-        let mut buffer = Vec::with_capacity(block_size(size) as usize);
-        buffer.resize(head, 0);
-        parts
-            .iter()
-            .for_each(|part| buffer.extend_from_slice(part.as_ref()));
-        let sums = piece_sums(&buffer[head..]);
-        let sum = whole_sum(&sums, size);
         Ok(Upload {
-            block: Block { id, size, sum },
-            buffer,
+            block,
+            parts,
+            came: u64::from(block.size),
             sums: Some(sums),
             _memory: None,
         })
-    }
-
-    fn came(&self) -> u64 {
-        (self.buffer.len() - head_size(self.block.size) as usize) as u64
     }
 
     /// The block that it is of.
@@ -114,11 +101,12 @@ impl Upload {
     /// [`PutError::Length`] when more come than were told; none of these are taken.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PutError> {
         self.sums = None;
-        let came = self.came() + bytes.len() as u64;
+        let came = self.came + bytes.len() as u64;
         if u64::from(self.block.size) < came {
             return Err(self.length(came));
         }
-        self.buffer.extend_from_slice(bytes);
+        self.came = came;
+        self.parts.push(Bytes::copy_from_slice(bytes));
         Ok(())
     }
 
@@ -130,13 +118,13 @@ impl Upload {
     }
 
     pub(super) fn finish(self) -> Result<Gathered, PutError> {
-        if self.came() != u64::from(self.block.size) {
-            return Err(self.length(self.came()));
+        if self.came != u64::from(self.block.size) {
+            return Err(self.length(self.came));
         }
         let sums = match self.sums {
             Some(sums) => sums,
             None => {
-                let sums = piece_sums(&self.buffer[head_size(self.block.size) as usize..]);
+                let sums = piece_sums(&self.parts);
                 if whole_sum(&sums, self.block.size) != self.block.sum {
                     return Err(PutError::Sum(self.block.id));
                 }
@@ -146,7 +134,7 @@ impl Upload {
         Ok(Gathered {
             block: self.block,
             sums,
-            bytes: self.buffer,
+            parts: self.parts,
             _memory: self._memory,
         })
     }

@@ -22,7 +22,7 @@ fn an_entry_stays_until_its_table_changes() {
 }
 
 #[test]
-fn what_was_read_before_a_change_is_not_kept() {
+fn a_read_before_a_change_is_not_kept() {
     let cache = Cache::of(&[Table::AccessKeys]);
     let before = cache.get("A").unwrap_err();
     cache.on_applied(&pairs(&mutations(Table::AccessKeys)));

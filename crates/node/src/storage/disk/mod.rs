@@ -1,12 +1,13 @@
 //! The seam to the file system: the few operations that the log and the seal need.
 //!
-//! What a file system promises, and no more: what was written is sure after [`File::sync`]; that a
-//! file exists under a name, after [`Disk::sync_folder`] of the folder it was made, renamed or
-//! removed in; a rename is atomic. Until then a crash may keep any part of it, in any order.
+//! What a file system promises, and no more. Written bytes are sure after [`File::sync`]. That a
+//! file exists under a name is sure after [`Disk::sync_folder`] of the folder it was made, renamed
+//! or removed in. A rename is atomic. Until then a crash may keep any part of it, in any order.
 //!
 //! Every sync names its [`SyncSite`], so that a test can leave out any one of them and must notice.
 //!
-//! Deliberately absent: the engine's own files (docs/decisions/0002-engine.md), and locks.
+//! Deliberately absent: the engine's own files (docs/internals/decisions/0002-engine.md), and
+//! locks.
 
 mod real;
 
@@ -59,7 +60,7 @@ pub enum SyncSite {
 }
 
 impl SyncSite {
-    /// All of a member's whose loss shows after any power cut: the coordinator has a test of its
+    /// All of a member's whose loss shows after any power cut. The coordinator has a test of its
     /// own, and [`SyncSite::Acknowledged`] matters when the log is lost as well.
     pub const ALL: [SyncSite; 8] = [
         SyncSite::DataFolder,
@@ -162,8 +163,8 @@ pub trait File: Send {
     /// What the operating system says; any part may have been written.
     fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Says that each write from now on is synced before the next, and read by nobody meanwhile:
-    /// the operating system need not keep a copy.
+    /// Says that each write from now on is synced before the next, and not read meanwhile: the
+    /// operating system need not keep a copy.
     fn write_through(&mut self) {}
 
     /// Makes what was written durable. After an error nothing is known of what was written since

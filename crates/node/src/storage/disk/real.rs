@@ -1,13 +1,13 @@
 //! The operating system's file system.
 
-mod through;
+mod direct_io;
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use through::{Window, set_through};
+use direct_io::{AlignedBuffer, set_through};
 
 use super::{Disk, File, SyncSite};
 
@@ -72,7 +72,7 @@ impl Disk for RealDisk {
 
 struct RealFile {
     file: fs::File,
-    through: Option<Window>,
+    through: Option<AlignedBuffer>,
 }
 
 impl RealFile {
@@ -91,7 +91,7 @@ impl File for RealFile {
 
     fn set_size(&mut self, size: u64) -> io::Result<()> {
         if let Some(known) = &mut self.through {
-            *known = Window::default();
+            *known = AlignedBuffer::default();
         }
         self.file.set_len(size)
     }
@@ -116,7 +116,7 @@ impl File for RealFile {
 
     fn write_through(&mut self) {
         if set_through(&self.file, true).is_ok() {
-            self.through = Some(Window::default());
+            self.through = Some(AlignedBuffer::default());
         }
     }
 

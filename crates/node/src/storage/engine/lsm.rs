@@ -1,20 +1,20 @@
 //! The engine on a medium: one log-structured merge tree for each [`Tree`], without a journal of
-//! its own, for the log is one (docs/decisions/0002-engine.md).
+//! its own, for the log is one (docs/internals/decisions/0002-engine.md).
 //!
 //! A commit goes to the trees' tables in memory. A checkpoint puts a marker with the id of the last
-//! entry into each tree, seals its table, and a thread writes it out; a tree's table and its marker
-//! become durable in one step (G1). Another thread merges tables.
+//! entry into each tree, seals its table, and a thread writes it out. A tree's table and its marker
+//! become durable in one step (ENGINE-1). Another thread merges tables.
 //!
 //! Invariants:
-//! - G1 to G3 of the seam. G2: a snapshot reads below `published`, which moves only between
-//!   commits; what a snapshot can see is merged away only after it is gone.
+//! - (ENGINE-1) to ENGINE-3 of the seam. ENGINE-2: a snapshot reads below `published`, which moves
+//!   only between commits; what a snapshot can see is merged away only after it is gone.
 //!
 //! Deliberately absent: compression; commits from more than one thread.
 
 mod files;
 mod marker;
 mod merge;
-mod recent;
+mod row_cache;
 mod snapshot;
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ use lsm_tree::{SequenceNumberCounter, Slice};
 use parking_lot::{Condvar, Mutex};
 
 use marker::Marker;
-use recent::Recent;
+use row_cache::RowCache;
 use snapshot::LsmSnapshot;
 
 use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs};
@@ -79,7 +79,7 @@ struct State {
     applied: BTreeMap<Tree, EntryId>,
     /// Whether it is being filled, and stands for nothing.
     is_filling: bool,
-    /// Whether each tree says so in a table of this life.
+    /// Whether each tree says so in a table of this incarnation.
     is_marked_filling: bool,
     /// Bytes committed since the last checkpoint began.
     memory: u64,
@@ -112,7 +112,7 @@ struct Core {
     trees: BTreeMap<Tree, AnyTree>,
     seqno: SequenceNumberCounter,
     snapshots: Mutex<Snapshots>,
-    recent: Recent,
+    recent: RowCache,
     state: Mutex<State>,
     changed: Condvar,
     /// Whether it goes on with what can be read.
@@ -148,7 +148,7 @@ impl LsmEngine {
             let path = folder.join(tree.name());
             let found = files::check(&path, &mut unverified);
             damage.extend(found.map_err(|reason| damaged(folder, &reason))?);
-            // What the trees believe to be visible is not what snapshots go by (G2).
+            // What the trees believe to be visible is not what snapshots go by (ENGINE-2).
             let config = Config::new(path, seqno.clone(), SequenceNumberCounter::default())
                 .use_cache(cache.clone())
                 .use_descriptor_table(Some(files.clone()));
@@ -174,7 +174,7 @@ impl LsmEngine {
                 open: BTreeMap::new(),
                 kept: BTreeMap::new(),
             }),
-            recent: Recent::default(),
+            recent: RowCache::default(),
             state: Mutex::new(State {
                 applied: opened.clone(),
                 is_filling: was_filling,
@@ -207,7 +207,7 @@ impl LsmEngine {
         })
     }
 
-    /// Goes on when a table cannot be merged since it is damaged: what can be read is served, and
+    /// Goes on when a table cannot be merged since it is damaged. What can be read is served, and
     /// what is written becomes durable beside it.
     pub fn tolerate_damage(&self) {
         self.core.tolerates.store(true, Ordering::Relaxed);
@@ -375,8 +375,8 @@ impl Drop for LsmEngine {
 }
 
 impl Core {
-    /// Puts into each tree what it stands for. A tree that is filled says it once: with its last
-    /// key in it, each table would overlap all that come after it, which come in order, and merging
+    /// Puts into each tree what it stands for. A tree that is filled says it once. With its last
+    /// key in it, each table would overlap all that come after it, which come in order. Merging
     /// would write them anew instead of moving them down.
     fn mark(&self, state: &State) {
         let seqno = self.seqno.next();
@@ -531,10 +531,10 @@ fn is_damage(error: &lsm_tree::Error) -> bool {
 fn open_failed(folder: &Path, error: lsm_tree::Error) -> OpenError {
     match error {
         lsm_tree::Error::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
-            OpenError::Io {
-                context: format!("opening the engine in {}", folder.display()),
+            OpenError::io(
+                format!("opening the engine in {}", folder.display()),
                 source,
-            }
+            )
         }
         error => damaged(folder, &error.to_string()),
     }

@@ -1,14 +1,14 @@
 //! The seam to the engine: the ordered map that is the log, applied.
 //!
-//! The engine is a cache of the log: after a crash it may have lost whatever was not part of a
-//! finished checkpoint, per tree and from the end; then the log is replayed. It must never show
+//! The engine is a cache of the log. After a crash it may have lost all that was not part of a
+//! finished checkpoint, per tree and from the end. Then the log is replayed. It must never show
 //! anything else than some state it was once brought to.
 //!
 //! Invariants:
-//! - G1 a tree's data and the id of the entry up to which it holds everything ([`Engine::applied`])
-//!   become durable in one atomic step.
-//! - G2 a snapshot shows whole commits only, and always the same.
-//! - G3 the log keeps every entry after [`Engine::durable`].
+//! - ENGINE-1 a tree's data and the id of the entry up to which it holds everything
+//!   ([`Engine::applied`]) become durable in one atomic step.
+//! - ENGINE-2 a snapshot shows whole commits only, and always the same.
+//! - ENGINE-3 the log keeps every entry after [`Engine::durable`].
 
 mod lsm;
 
@@ -78,7 +78,7 @@ impl Tree {
 
 /// What is said of an engine that is damaged.
 pub(crate) fn damaged(what: &str) -> OpenError {
-    OpenError::Damaged(format!(
+    OpenError::damaged(format!(
         "the engine is damaged: {what}. The log does not have all that it held. Restore the data \
          folder from a copy"
     ))

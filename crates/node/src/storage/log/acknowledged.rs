@@ -8,9 +8,9 @@
 //! segment `sequence` that was durable when it was written.
 //!
 //! The file is made and synced before the first acknowledgement of a folder, so a log that is gone
-//! is no first start. Later it is written behind each sync of the log and not synced itself: that
-//! costs no time of the disk, and whatever of it survives was true once. A process that is killed
-//! leaves the newest; a power cut leaves one that may be some seconds old.
+//! is no first start. Later it is written behind each sync of the log and not synced itself. That
+//! costs no time of the disk, and each part of it that survives was true once. A process that is
+//! killed leaves the newest; a power cut leaves one that may be some seconds old.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -5,15 +5,15 @@
 //! another one. A full segment is followed by another.
 //!
 //! Invariants:
-//! - L1 see [`record`].
-//! - L2 a segment is used once its header, its preamble and its name are durable.
-//! - L3 after an error a file is never written or synced again: a sync that failed once may succeed
-//!   the next time without the data being there. Another segment goes on.
-//! - L4 what a failed write left behind is void as soon as a later segment says where the one
+//! - (WAL-1) see [`record`].
+//! - WAL-2 a segment is used once its header, its preamble and its name are durable.
+//! - WAL-3 after an error a file is never written or synced again. A sync that failed once may
+//!   succeed the next time without the data being there. Another segment goes on.
+//! - WAL-4 what a failed write left behind is void as soon as a later segment says where the one
 //!   before ends.
-//! - L5 what a segment and its preamble say, with the entries of those before, is all there is to
-//!   know: so old segments can go.
-//! - L6 [`Log::kept`] is what recovery would find now, but for entries that were released.
+//! - WAL-5 what a segment and its preamble say, with the entries of those before, is all there is
+//!   to know: so old segments can go.
+//! - WAL-6 [`Log::kept`] is what recovery would find now, but for entries that were released.
 //!
 //! Deliberately absent: reading entries while running; the chain thread knows them.
 
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fader_chain::{Durable, EntryId, Record};
+use fader_chain::{EntryId, Record, RecoveredState};
 
 use acknowledged::{Acknowledged, Bound};
 pub(crate) use reader::{Replayed, whole_until};
@@ -51,8 +51,8 @@ pub enum Durability {
 const PROBE_BYTES: u64 = 1 << 20;
 
 /// Zeros are written ahead of the records up to the next multiple of this. To sync what is written
-/// where blocks are already, the file system has nothing of its own to write (docs/format/log.md,
-/// "Measured"). More would make the sync that carries them longer.
+/// where blocks are already, the file system has nothing of its own to write
+/// (docs/reference/format/log.md, "Measured"). More would make the sync that carries them longer.
 const ZEROS_BYTES: u64 = 64 << 10;
 
 /// A segment may not grow beyond what its 32-bit offsets reach.
@@ -129,14 +129,14 @@ pub(crate) struct Log {
     /// On disk, oldest first, the current one included.
     segments: VecDeque<Segment>,
     current: Option<Current>,
-    /// Whether the replay found nothing but zeros behind the last segment's last record, in a file
-    /// of the size and format that a new segment would have.
+    /// Whether the replay found nothing but zeros behind the last segment's last record. The file
+    /// must have the size and format of a new segment.
     is_clean: bool,
     /// Whether there is a file behind the last segment that never came to be used.
     is_unfinished: bool,
     /// The last entry written.
     last: EntryId,
-    kept: Durable,
+    kept: RecoveredState,
     acknowledged: Acknowledged,
     stats: LogStats,
     buffer: Vec<u8>,
@@ -162,7 +162,7 @@ impl Log {
             is_clean: false,
             is_unfinished: false,
             last: EntryId::ZERO,
-            kept: Durable::default(),
+            kept: RecoveredState::default(),
             acknowledged: Acknowledged::beside(folder),
             stats: LogStats::default(),
             buffer: Vec::new(),
@@ -226,13 +226,13 @@ impl Log {
         self.segments.iter().map(|segment| segment.size).sum()
     }
 
-    /// What a start would find now (L6).
-    pub(crate) fn kept(&self) -> &Durable {
+    /// What a start would find now (WAL-6).
+    pub(crate) fn kept(&self) -> &RecoveredState {
         &self.kept
     }
 
     /// What a start would find now, to be brought up to date by a recovery.
-    pub(crate) fn kept_mut(&mut self) -> &mut Durable {
+    pub(crate) fn kept_mut(&mut self) -> &mut RecoveredState {
         &mut self.kept
     }
 
@@ -312,7 +312,7 @@ impl Log {
         Ok(())
     }
 
-    /// L5: what is needed of earlier segments, but for their entries.
+    /// WAL-5: what is needed of earlier segments, but for their entries.
     fn preamble(&self, codec: Codec) -> Vec<u8> {
         let kept = &self.kept;
         let epoch = kept.configuration.iter().cloned().map(Record::Epoch);
@@ -351,7 +351,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes everything durable, whatever the setting.
+    /// Makes everything durable, with any setting.
     pub(crate) fn sync(&mut self) -> Result<(), LogError> {
         let mut current = self.take_current()?;
         if current.synced < current.end {
@@ -361,8 +361,8 @@ impl Log {
         Ok(())
     }
 
-    /// Says in the log that all of it is durable, so that damage to its end cannot pass for a write
-    /// that a crash cut short.
+    /// Says in the log that all of it is durable. So damage to its end cannot pass for a write that
+    /// a crash cut short.
     pub(crate) fn mark(&mut self) -> Result<(), LogError> {
         if self
             .current
@@ -438,7 +438,7 @@ impl Log {
         Ok(file)
     }
 
-    /// The current segment, out of its place: an error on the way leaves the place empty (L3).
+    /// The current segment, out of its place: an error on the way leaves the place empty (WAL-3).
     fn take_current(&mut self) -> Result<Current, LogError> {
         self.current.take().ok_or_else(|| LogError {
             context: "writing the log".to_owned(),

@@ -1,4 +1,4 @@
-//! The bytes of what a member's records say (docs/format/log.md).
+//! The bytes of what a member's records say (docs/reference/format/log.md).
 //!
 //! ```text
 //! entry       := see fader_chain::Entry

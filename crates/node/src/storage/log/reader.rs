@@ -1,14 +1,14 @@
 //! Reading a log at the start: what is whole, what was cut short, what is damaged.
 //!
 //! A bad record is the end of a write that a crash cut short if nothing shows that it was durable
-//! once; what shows it is a later segment (L2, L4) or a later record (L1). Then it is damage, and
+//! once. A later segment (WAL-2, WAL-4) or a later record (WAL-1) shows it. Then it is damage, and
 //! the member must not go on as if those entries had never been.
 
 use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use fader_chain::{Durable, EntryId, Record};
+use fader_chain::{EntryId, Record, RecoveredState};
 
 use super::payload::{self, KIND_MARK};
 use super::record::{Before, Codec, HEADER_SIZE, Header};
@@ -87,7 +87,7 @@ impl Log {
                 return Err(damaged(&path, 0, "the segment belongs to another log"));
             }
             Ok(header) => header,
-            // L2: nothing that testifies was written behind a header that was not durable.
+            // WAL-2: nothing that testifies was written behind a header that was not durable.
             Err(reason) if is_last && is_unused(&*file, is_first, codec, &path)? => {
                 return Ok(Some(unused(&reason)));
             }
@@ -115,11 +115,11 @@ impl Log {
     }
 
     /// Hands out every record from before the entry after `applied` on, in order, with what the log
-    /// keeps, which `take` is to bring up to date.
+    /// keeps. `take` is to bring that up to date.
     pub(crate) fn replay(
         &mut self,
         applied: EntryId,
-        mut take: impl FnMut(Record, &mut Durable) -> Result<(), OpenError>,
+        mut take: impl FnMut(Record, &mut RecoveredState) -> Result<(), OpenError>,
     ) -> Result<Replayed, OpenError> {
         let mut replayed = Replayed::default();
         let bound = self.bound()?;
@@ -150,7 +150,7 @@ impl Log {
             Some(bound) => bound,
         };
         if self.is_new() {
-            return Err(OpenError::Damaged(format!(
+            return Err(OpenError::damaged(format!(
                 "the log is missing: {} has no segment, but {} says that writes were acknowledged \
                  in this folder. Restore the data folder from a copy; to begin anew, use another \
                  folder with --data",
@@ -204,7 +204,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes durable what is about to be believed: a process that was killed between its write and
+    /// Makes durable what is about to be believed. A process that was killed between its write and
     /// its sync leaves bytes, and names, that a read sees and a power cut loses.
     fn sync_last(&self) -> Result<(), OpenError> {
         let Some(segment) = self.segments.back() else {
@@ -218,7 +218,7 @@ impl Log {
         });
         synced.map_err(|source| {
             let context = format!("syncing {}", path.display());
-            OpenError::Io { context, source }
+            OpenError::io(context, source)
         })
     }
 
@@ -252,7 +252,7 @@ impl Log {
         &mut self,
         at: usize,
         replayed: &mut Replayed,
-        take: &mut impl FnMut(Record, &mut Durable) -> Result<(), OpenError>,
+        take: &mut impl FnMut(Record, &mut RecoveredState) -> Result<(), OpenError>,
     ) -> Result<(), OpenError> {
         let Segment {
             sequence,
@@ -310,7 +310,7 @@ impl Log {
     }
 }
 
-/// How much of a segment is whole, whatever follows.
+/// How much of a segment is whole, with any continuation.
 pub(crate) struct Whole {
     /// The log's identity.
     pub(crate) chain: u64,
@@ -394,8 +394,8 @@ fn check_follows(before: Before, last: EntryId, record: &Record) -> Result<(), &
     }
 }
 
-/// Whether the last segment has all its bytes: L2, its size was durable before anything was written
-/// behind its preamble. Of earlier segments, the next one tells.
+/// Whether the last segment has all its bytes: WAL-2, its size was durable before anything was
+/// written behind its preamble. Of earlier segments, the next one tells.
 fn check_size(bytes: &Bytes, file_size: u64, before: Before, path: &Path) -> Result<(), OpenError> {
     let unused = HEADER_SIZE + before.preamble_size();
     if file_size <= bytes.len() as u64 || used_size(bytes) <= unused {
@@ -507,14 +507,11 @@ fn sequence_of(name: &str) -> Option<u64> {
 }
 
 fn reading(path: &Path, source: io::Error) -> OpenError {
-    OpenError::Io {
-        context: format!("reading {}", path.display()),
-        source,
-    }
+    OpenError::io(format!("reading {}", path.display()), source)
 }
 
 fn damaged(path: &Path, offset: usize, reason: &str) -> OpenError {
-    OpenError::Damaged(format!(
+    OpenError::damaged(format!(
         "the log is damaged: {}, offset {offset}: {reason}. Restore the data folder from a copy; \
          if you have none, fader check says what is left, and fader repair goes on with it",
         path.display()

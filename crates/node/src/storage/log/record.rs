@@ -1,4 +1,4 @@
-//! The bytes of a log segment (docs/format/log.md).
+//! The bytes of a log segment (docs/reference/format/log.md).
 //!
 //! ```text
 //! segment := header  preamble  record*  then zeros
@@ -16,7 +16,7 @@
 //! the record's own offset too, so that no other bytes, however old, pass for it.
 //!
 //! Invariants:
-//! - L1 `synced` is a length of the segment that was durable before the record was written: so a
+//! - WAL-1 `synced` is a length of the segment that was durable before the record was written. So a
 //!   record that is whole proves that everything before its `synced` was whole once.
 
 use bytes::Bytes;
@@ -52,8 +52,8 @@ pub(super) struct Header {
 /// What a segment says of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
-    /// Format 2: it ends at `end`; whatever is needed of it but for entries is said again in as
-    /// many bytes as `preamble`.
+    /// Format 2: it ends at `end`; all that is needed of it but entries is said again in as many
+    /// bytes as `preamble`.
     Offset { end: u32, preamble: u32 },
     /// Format 1: it ends with the entry `prev`; all entries of this segment are of `epoch`.
     Entry { epoch: u64 },
@@ -131,7 +131,7 @@ impl Header {
 pub(super) struct Frame {
     pub(super) kind: u8,
     pub(super) payload: Bytes,
-    /// See L1.
+    /// See WAL-1.
     pub(super) synced: u32,
     /// The offset behind it.
     pub(super) end: usize,
@@ -207,8 +207,8 @@ impl Codec {
         is_of_a_record.then_some(end)
     }
 
-    /// Where in `bad..end` a whole record begins that proves, by L1, that the bytes at `bad` were
-    /// durable once.
+    /// Where in `bad..end` a whole record begins that proves, by WAL-1, that the bytes at `bad`
+    /// were durable once.
     pub(super) fn find_witness(&self, segment: &Bytes, bad: usize, end: usize) -> Option<usize> {
         let end = end.min(segment.len().saturating_sub(RECORD_SIZE - 1));
         (bad + 1..end).find(|&offset| {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use expect_test::expect;
 use fader_chain::{
-    Change, Configuration, DiskId, ElementOp, Entry, EntryId, Incarnation, NodeId, Operation,
-    Record, RequestId, Role, Seat, Stamp, Wiring,
+    ChainMember, Change, Configuration, DiskId, ElementOp, Entry, EntryId, Incarnation, NodeId,
+    Operation, Record, RequestId, Role, Stamp, Wiring,
 };
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn entry(epoch: u64, prev: EntryId, size: usize) -> Entry {
     Entry {
         id,
         prev,
-        floor: EntryId::ZERO,
+        safe_point: EntryId::ZERO,
         stamp,
         request: None,
         result: Bytes::new(),
@@ -55,6 +55,12 @@ fn open(disk: &SimulatedDisk, durability: Durability) -> Result<Log, OpenError> 
         7,
     )?;
     Ok(log)
+}
+
+/// What is said of a log that is damaged.
+fn damage(disk: &SimulatedDisk) -> Option<String> {
+    let error = read(disk).err().filter(OpenError::is_damage);
+    error.map(|error| error.context)
 }
 
 fn read(disk: &SimulatedDisk) -> Result<(Replayed, Vec<Arc<Entry>>), OpenError> {
@@ -144,7 +150,7 @@ fn written() -> Writer {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn written_records_are_read() {
     let writer = written();
     let (replayed, entries) = read(&writer.disk).unwrap();
     assert_eq!(entries, writer.entries);
@@ -242,16 +248,16 @@ fn others() -> Vec<Record> {
     let configuration = Configuration {
         epoch: 4,
         wiring: Wiring::Star,
-        seats: vec![Seat {
+        members: vec![ChainMember {
             node: NodeId(2),
             incarnation: Incarnation(7),
             disk: DiskId(8),
             role: Role::Serving,
         }],
         last_serving: vec![(NodeId(2), DiskId(8))],
-        away: Vec::new(),
-        floor: EntryId::new(2, 2),
-        lossy: fader_chain::Lossy::default(),
+        absent: Vec::new(),
+        safe_point: EntryId::new(2, 2),
+        lossy: fader_chain::UncleanRecovery::default(),
         version: fader_chain::Version::OLDEST,
     };
     vec![
@@ -349,7 +355,7 @@ fn a_last_segment_that_is_cut_short_is_damage() {
         let disk = writer.disk.copy();
         let mut file = disk.open(&last).unwrap();
         file.set_size(size).unwrap();
-        let Err(OpenError::Damaged(message)) = read(&disk) else {
+        let Some(message) = damage(&disk) else {
             panic!("{size} bytes pass for all")
         };
         let expected = format!("{}, offset {size}: the file is cut off", last.display());
@@ -368,7 +374,8 @@ fn every_flipped_bit_of_a_marked_log_is_located_or_harmless() {
                 disk.flip(&path, offset, mask);
                 match read(&disk) {
                     Ok((_, entries)) => assert_eq!(entries, writer.entries, "{path:?} {offset}"),
-                    Err(OpenError::Damaged(message)) => {
+                    Err(error) if error.is_damage() => {
+                        let message = error.to_string();
                         assert!(message.contains(path.to_str().unwrap()), "{message}");
                         assert!(message.contains("offset"), "{message}");
                         damaged += 1;
@@ -405,7 +412,7 @@ fn without_a_mark_only_the_last_write_may_pass_for_cut_short() {
                 );
                 cut += 1;
             }
-            Err(OpenError::Damaged(_)) => {}
+            Err(error) if error.is_damage() => {}
             Err(other) => panic!("{offset}: {other}"),
         }
     }
@@ -433,7 +440,7 @@ fn a_write_cut_at_any_byte_is_cut_off_and_reported() {
         for (offset, byte) in whole.iter().enumerate().take(end).skip(cut) {
             disk.flip(&path, offset, *byte);
         }
-        assert!(matches!(read(&disk), Err(OpenError::Damaged(_))), "{cut}");
+        assert!(read(&disk).is_err_and(|error| error.is_damage()), "{cut}");
         forget(&disk);
         let (replayed, entries) = read(&disk).unwrap();
         assert!(entries.starts_with(&before) && entries.len() < writer.entries.len());
@@ -460,7 +467,7 @@ fn a_write_that_lost_its_beginning_is_cut_off() {
     let whole = writer.disk.content(&path).unwrap();
     // The page with the first record never reached the medium; later ones of the same write did.
     (start..start + 20).for_each(|offset| writer.disk.flip(&path, offset, whole[offset]));
-    assert!(matches!(read(&writer.disk), Err(OpenError::Damaged(_))));
+    assert!(read(&writer.disk).is_err_and(|error| error.is_damage()));
     forget(&writer.disk);
     let (replayed, entries) = read(&writer.disk).unwrap();
     assert_eq!(entries, before);
@@ -513,7 +520,7 @@ fn a_missing_segment_is_named() {
         use crate::storage::disk::Disk;
         let writer = written();
         writer.disk.remove(&writer.files()[missing]).unwrap();
-        let Err(OpenError::Damaged(message)) = read(&writer.disk) else {
+        let Some(message) = damage(&writer.disk) else {
             panic!("segment {missing} is missed");
         };
         assert!(message.contains(reason), "{message}");
@@ -546,7 +553,7 @@ fn segments_go_when_nothing_in_them_is_needed() {
 }
 
 #[test]
-fn what_a_failed_write_left_is_void_after_the_next_epoch() {
+fn the_rest_of_a_failed_write_is_void_after_the_next_epoch() {
     for fault in [SimulatedDisk::fail_writes, SimulatedDisk::fail_syncs] {
         let mut writer = Writer::new(Durability::Disk);
         writer.append(&[10]);

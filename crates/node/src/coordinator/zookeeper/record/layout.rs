@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use fader_chain::placement::Site;
-use fader_chain::placement::layout::{CHAINS_MAX, Layout, Spread};
+use fader_chain::placement::PlacementNode;
+use fader_chain::placement::layout::{ChainPlacement, Layout};
 use fader_chain::{ChainId, DecodeError, Reader, put_bytes, put_varint};
 
-use super::{Content, MEMBERS_MAX, NAME_MAX, text};
+use super::{CHAINS_MAX, Content, MEMBERS_MAX, NAME_MAX, text};
 
 impl Content for Layout {
     const KIND: u8 = b'L';
@@ -38,7 +38,7 @@ impl Content for Layout {
         put_varint(out, self.chains.len() as u64);
         for (chain, spread) in &self.chains {
             put_varint(out, u64::from(chain.0));
-            out.push(u8::from(spread.is_kept));
+            out.push(u8::from(spread.is_pinned));
             put_varint(out, spread.nodes.len() as u64);
             for name in &spread.nodes {
                 put_bytes(out, name.as_bytes());
@@ -68,7 +68,7 @@ fn bounded(reader: &mut Reader, max: usize) -> Result<usize, DecodeError> {
     }
 }
 
-fn read_site(reader: &mut Reader) -> Result<Site, DecodeError> {
+fn read_site(reader: &mut Reader) -> Result<PlacementNode, DecodeError> {
     let (name, zone) = (text(reader, NAME_MAX)?, text(reader, NAME_MAX)?);
     let tag = reader.byte()?;
     let (is_leaving, successor) = match tag {
@@ -77,7 +77,7 @@ fn read_site(reader: &mut Reader) -> Result<Site, DecodeError> {
         2 => (true, Some(text(reader, NAME_MAX)?)),
         _ => return Err(DecodeError::new("what becomes of a node")),
     };
-    Ok(Site {
+    Ok(PlacementNode {
         name,
         zone,
         is_leaving,
@@ -86,7 +86,7 @@ fn read_site(reader: &mut Reader) -> Result<Site, DecodeError> {
     })
 }
 
-fn read_spread(reader: &mut Reader) -> Result<Spread, DecodeError> {
+fn read_spread(reader: &mut Reader) -> Result<ChainPlacement, DecodeError> {
     let is_kept = match reader.byte()? {
         0 => false,
         1 => true,
@@ -94,27 +94,28 @@ fn read_spread(reader: &mut Reader) -> Result<Spread, DecodeError> {
     };
     let count = bounded(reader, MEMBERS_MAX)?;
     let nodes = (0..count).map(|_| text(reader, NAME_MAX));
-    Ok(Spread {
+    Ok(ChainPlacement {
         nodes: nodes.collect::<Result<_, _>>()?,
-        is_kept,
+        is_pinned: is_kept,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use fader_chain::placement::Wish;
-    use fader_chain::placement::layout::Order;
+    use fader_chain::Version;
+    use fader_chain::placement::PlacementPolicy;
+    use fader_chain::placement::layout::{ClusterLimits, PlacementCommand};
 
     use super::*;
 
     #[test]
     fn a_layout_comes_back_from_its_bytes() {
-        let wish = Wish {
-            copies: 3,
+        let policy = PlacementPolicy {
+            replication_factor: 3,
             head_zone: None,
             tail_zone: None,
         };
-        let sites = ["n1", "n2", "n3"].map(|name| Site {
+        let sites = ["n1", "n2", "n3"].map(|name| PlacementNode {
             name: name.to_owned(),
             zone: "z".to_owned(),
             is_leaving: false,
@@ -122,17 +123,18 @@ mod tests {
             successor: None,
         });
         let name = |text: &str| text.to_owned();
-        let mut layout = Layout::founded(sites.to_vec(), 4, &wish);
+        let mut layout = Layout::founded(sites.to_vec(), 4, &policy);
         let orders = [
-            Order::Add(name("n4"), name("")),
-            Order::Replace(name("n1"), name("n5"), Some(name("z"))),
-            Order::Drain(name("n2")),
-            Order::Add(name("n2"), name("")),
-            Order::Rest(name("n3"), true),
-            Order::Rest(name("n3"), false),
+            PlacementCommand::Add(name("n4"), name("")),
+            PlacementCommand::Replace(name("n1"), name("n5"), Some(name("z"))),
+            PlacementCommand::Decommission(name("n2")),
+            PlacementCommand::Add(name("n2"), name("")),
+            PlacementCommand::Rest(name("n3"), true),
+            PlacementCommand::Rest(name("n3"), false),
         ];
         for order in orders {
-            layout = layout.ordered(&order, &wish).unwrap();
+            let limits = ClusterLimits::of(Version::NEWEST);
+            layout = layout.ordered(&order, &policy, &limits).unwrap();
             let bytes = layout.encode();
             assert_eq!(Layout::decode(&bytes), Ok(layout.clone()), "{order:?}");
             for at in 0..bytes.len() {

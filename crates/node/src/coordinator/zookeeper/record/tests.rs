@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use expect_test::expect;
 use fader_chain::controller::first;
-use fader_chain::placement::Wish;
+use fader_chain::placement::PlacementPolicy;
 use fader_chain::{
     ChainId, Configuration, DiskId, EntryId, Identity, Incarnation, NodeId, Progress, Report,
     Version, Wiring,
 };
 use proptest::prelude::*;
 
-use super::{ClusterRecord, Content, DiskRecord, LifeRecord, NextNode, SessionRecord, ZNODE_MAX};
+use super::{
+    ClusterRecord, Content, DiskRecord, IncarnationRecord, NextNode, SessionRecord, ZNODE_MAX,
+};
 
 const MEMBER: Identity = Identity {
     node: NodeId(3),
@@ -29,8 +31,8 @@ fn cluster() -> ClusterRecord {
         members: vec!["n1".to_owned(), "rack-2.b".to_owned()],
         zones: vec!["east".to_owned(), String::new()],
         chains: 300,
-        wish: Wish {
-            copies: 3,
+        policy: PlacementPolicy {
+            replication_factor: 3,
             head_zone: Some("east".to_owned()),
             tail_zone: None,
         },
@@ -54,7 +56,7 @@ fn session() -> SessionRecord {
         identity: MEMBER,
         name: "n1".to_owned(),
         address: "10.0.0.1:4570".to_owned(),
-        lives: vec![LifeRecord {
+        incarnations: vec![IncarnationRecord {
             chain: ChainId(2),
             identity: Identity {
                 node: NodeId(9),
@@ -139,7 +141,7 @@ fn each_kind_has_bytes_that_stay() {
 
 /// The bytes of format 1, which had one chain.
 #[test]
-fn what_an_older_version_wrote_is_read() {
+fn records_of_an_older_version_are_read() {
     let bytes = |hex: &str| {
         let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
         let pairs = digits
@@ -155,8 +157,8 @@ fn what_an_older_version_wrote_is_read() {
     let read = ClusterRecord {
         zones: vec![String::new(); 2],
         chains: 0,
-        wish: Wish {
-            copies: 2,
+        policy: PlacementPolicy {
+            replication_factor: 2,
             head_zone: None,
             tail_zone: None,
         },
@@ -175,7 +177,7 @@ fn what_an_older_version_wrote_is_read() {
          0308050304030701040405050405293220a8",
     );
     let read = SessionRecord {
-        lives: vec![LifeRecord {
+        incarnations: vec![IncarnationRecord {
             chain: ChainId::SYSTEM,
             identity: MEMBER,
             reports: reports(),
@@ -220,7 +222,7 @@ fn a_disk_with_an_entry_has_bytes_that_stay() {
 }
 
 #[test]
-fn what_is_something_else_is_told() {
+fn a_foreign_record_is_reported() {
     let why = |bytes: &[u8]| DiskRecord::decode(bytes).unwrap_err();
     let mut newer = disk().encode();
     newer[4] = 9;

@@ -60,7 +60,7 @@ fn bytes_of_a_record_that_waits_for_others_are_not_dropped() {
 }
 
 #[test]
-fn what_the_sender_has_reclaimed_is_waited_for_no_more() {
+fn reclaimed_blocks_are_not_waited_for() {
     let mut gate = Gate::default();
     gate.take("put", ids(&[1]), NONE);
     gate.take("removal", [], NONE);
@@ -85,7 +85,7 @@ fn bytes_are_reclaimed_at_the_floor_and_damage_is_judged_there() {
     let at = |index| EntryId::new(1, index);
     let here = Standpoint {
         state: at(9),
-        floor: at(5),
+        safe_point: at(5),
         oldest_snapshot: None,
     };
     assert!(here.may_reclaim(at(5)) && !here.may_reclaim(at(6)));

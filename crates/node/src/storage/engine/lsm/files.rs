@@ -1,5 +1,5 @@
-//! What the trees leave to us about their files: that their folders are durable, and that two lists
-//! are whole which they read without looking at the sums that they wrote.
+//! What the trees leave to us about their files. Their folders must be durable. Two lists must be
+//! whole which they read without looking at the sums that they wrote.
 //!
 //! ```text
 //! current := number:u64  sum:u128  0      of v<number>, the list of a tree's tables
@@ -32,7 +32,7 @@ const PIECE_SIZE: usize = 256 << 10;
 /// No list of parts is near this size.
 const LIST_SIZE_MAX: u64 = 1 << 20;
 
-/// Makes the trees' folders, for nobody else to enter; the trees sync what is in them.
+/// Makes the trees' folders, closed to other users; the trees sync what is in them.
 pub(super) fn create_folders<const N: usize>(folder: &Path, names: [&str; N]) -> io::Result<()> {
     for name in names {
         RealDisk.create_folder(&folder.join(name))?;
@@ -44,8 +44,8 @@ pub(super) fn create_folders<const N: usize>(folder: &Path, names: [&str; N]) ->
 }
 
 /// Checks the lists of a tree, and makes durable which of them is the newest: a process that was
-/// killed may not have. Of tables of so many bytes as `unverified` says all is read; what is found
-/// to be damaged in their blocks comes back in words, with file and offset.
+/// killed may not have. Of tables of so many bytes as `unverified` says all is read. Damage in
+/// their blocks comes back in words, with file and offset.
 ///
 /// # Errors
 /// In words, with the file: the tree cannot be opened.

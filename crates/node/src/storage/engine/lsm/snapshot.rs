@@ -69,7 +69,7 @@ impl View for LsmSnapshot {
             return self.scan_tree(tree, start, end, direction);
         }
         match table_end(start) {
-            // The other trees are not looked at before this one's part is over: to find the first
+            // The other trees are not looked at before this one's part is over. To find the first
             // key of a tree may mean to pass over thousands of its newer values.
             Some(middle) if middle.as_slice() < end && direction == Direction::Forward => {
                 let first = self.scan_tree(Tree::of(start), start, &middle, direction);
@@ -81,7 +81,7 @@ impl View for LsmSnapshot {
         }
     }
 
-    /// A counter may change with each write: later its newer values would all have to be passed
+    /// A counter may change with each write. Later its newer values would all have to be passed
     /// over to find it, and none of them could be merged away. What is too much to keep, or cannot
     /// be read, is looked for as ever.
     fn keep(&self) {

@@ -115,7 +115,7 @@ fn a_snapshot_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_read_again_and_again_is_read_as_of_its_snapshot() {
+fn repeated_reads_are_of_their_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
     let mut snapshots = Vec::new();
@@ -126,7 +126,7 @@ fn what_is_read_again_and_again_is_read_as_of_its_snapshot() {
         };
         engine.commit(&pairs(&mutations), id(index)).unwrap();
         snapshots.push(engine.snapshot());
-        // Newest first, oldest first: whoever looked before must not matter.
+        // Newest first, oldest first: an earlier reader must not matter.
         for round in 0..2 {
             for snapshot in snapshots.iter().rev() {
                 check_gets(&**snapshot);
@@ -157,7 +157,7 @@ fn counters_that_were_read_are_kept_and_registers_are_not() {
 }
 
 #[test]
-fn what_is_read_beside_commits_is_read_as_of_its_snapshot() {
+fn reads_beside_commits_are_of_their_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
     let is_over = AtomicBool::new(false);
@@ -311,7 +311,7 @@ fn a_table_that_a_crash_cut_short_is_cleared_away() {
 }
 
 #[test]
-fn nobody_else_can_read_it_whatever_the_folder_around_it_allows() {
+fn no_other_user_can_read_it_in_any_folder() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let engine = folder.path().join("engine");
@@ -350,7 +350,7 @@ fn tables_written(folder: &Path, tree: Tree) -> u64 {
 }
 
 #[test]
-fn what_a_fill_brings_in_order_is_written_once() {
+fn an_ordered_transfer_is_written_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
     engine.begin_fill().unwrap();
@@ -420,7 +420,7 @@ fn a_scan_that_stays_in_one_table_looks_at_no_other_tree() {
 }
 
 #[test]
-fn what_a_snapshot_keeps_of_counters_is_not_looked_for_again() {
+fn counters_in_a_snapshot_are_not_looked_up_again() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
     let items = (1_000..40_000).map(|number| (key(Table::Items, number), Some(vec![7; 60].into())));

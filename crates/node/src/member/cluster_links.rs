@@ -1,0 +1,40 @@
+//! What a member of a chain of several has beside itself.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use fader_chain::Report;
+
+use crate::peer::{Outbox, PeerClocks};
+
+/// The ways of a member to others.
+pub(crate) struct ClusterLinks {
+    /// The way to the other members.
+    pub(crate) outbox: Arc<dyn Outbox>,
+    /// The way to the coordinator.
+    pub(crate) notices: Sender<MemberEvent>,
+    /// The lease clocks of other processes.
+    pub(crate) clocks: Arc<PeerClocks>,
+}
+
+/// What a member says to the thread that keeps its session.
+pub(crate) enum MemberEvent {
+    /// For the coordinator.
+    Report(Report),
+    /// This incarnation is over, and the disk takes writes: another may begin.
+    IncarnationOver,
+    /// This incarnation is over: others went on without waiting for its confirmations any longer
+    /// (SL-1).
+    LeftOut,
+    /// The member takes nothing more and answers no request: the others are not to wait for it
+    /// (I23).
+    Stopped,
+}
+
+/// A lease: when the ping was sent that it comes from, and when it ends, in milliseconds of the
+/// lease clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) sent: u64,
+    pub(crate) until: u64,
+}
