@@ -6,7 +6,7 @@
 //! idle_timeout    header_timeout    body_timeout      the node's     idle_timeout
 //! ```
 //!
-//! The phase is a word that the stream and the service set; one timer per connection looks at it,
+//! The phase is a word that the stream and the service set. One timer per connection looks at it,
 //! so that a request costs no timer. A connection that is late is closed without a word: its peer
 //! is not listening, or not speaking HTTP.
 //!
@@ -158,7 +158,7 @@ pub(crate) async fn serve<T, S, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let stream = Mutex::new(Ahead::new(stream));
-    let io = TokioIo::new(Watched {
+    let io = TokioIo::new(ProgressStream {
         stream: &stream,
         progress,
     });
@@ -297,12 +297,12 @@ impl<T: AsyncRead + Unpin> Ahead<T> {
 }
 
 /// A stream that tells when a request begins, and that a reply moves.
-struct Watched<'a, T> {
+struct ProgressStream<'a, T> {
     stream: &'a Mutex<Ahead<T>>,
     progress: &'a Progress,
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Watched<'_, T> {
+impl<T: AsyncRead + Unpin> AsyncRead for ProgressStream<'_, T> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -317,7 +317,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<'_, T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> Watched<'_, T> {
+impl<T: AsyncWrite + Unpin> ProgressStream<'_, T> {
     fn written(&self, result: Poll<std::io::Result<usize>>) -> Poll<std::io::Result<usize>> {
         if matches!(result, Poll::Ready(Ok(1..))) && self.progress.phase().0 == Phase::Rest {
             self.progress.enter(Phase::Rest);
@@ -326,7 +326,7 @@ impl<T: AsyncWrite + Unpin> Watched<'_, T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<'_, T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for ProgressStream<'_, T> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,9 +1,10 @@
 //! What a request asks of consistency, in headers or parameters, and what its reply tells of it.
 //!
 //! Invariants:
-//! - W1 a request that asks nothing costs a look at the names of its headers and parameters, and
-//!   its reply is the service's own, byte for byte.
-//! - W2 a name or word that is not known is refused: nobody is left believing in what was not done.
+//! - ASK-1 a request that asks nothing costs a look at the names of its headers and parameters. Its
+//!   reply is the service's own, byte for byte.
+//! - ASK-2 a name or word that is not known is refused: no client is left believing in what was not
+//!   done.
 //!
 //! Deliberately absent: the grammar (`services::level`), and what is permitted when (`services`).
 
@@ -15,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
-use fader_services::level::{self, Demand, Preference, Receipt, header};
+use fader_services::level::{self, ConsistencyOptions, DefaultConsistency, ReplyMetadata, header};
 use fader_services::simpledb::{Code, Error};
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
@@ -66,23 +67,23 @@ const NAMES: [Name; 5] = [
 
 /// What a request asks.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestConsistency {
     /// Of its own operation.
-    pub(crate) demand: Demand,
+    pub(crate) consistency: ConsistencyOptions,
     /// Of the collection that it creates.
-    pub(crate) nature: Nature,
+    pub(crate) options: CollectionOptions,
 }
 
 /// What a collection is created as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Nature {
+pub(crate) struct CollectionOptions {
     /// Who may write to it.
     pub(crate) mode: Option<Mode>,
     /// The level of requests that name none.
-    pub(crate) preference: Option<Preference>,
+    pub(crate) preference: Option<DefaultConsistency>,
 }
 
-impl Nature {
+impl CollectionOptions {
     /// Refuses a nature where no collection is created.
     pub(crate) fn check_is_for(&self, action: Action) -> Result<(), Error> {
         let given = [
@@ -106,7 +107,7 @@ impl Nature {
 pub(crate) fn asked(
     headers: &HeaderMap,
     parameters: &Parameters<'_>,
-) -> Result<Option<Asked>, Error> {
+) -> Result<Option<RequestConsistency>, Error> {
     let is_silent = parameters.starting_with(PARAMETERS).is_empty()
         && !headers
             .keys()
@@ -119,20 +120,23 @@ pub(crate) fn asked(
         headers,
         parameters,
     };
-    let demand = source.read(CONSISTENCY, str::parse)?;
-    let demand = Demand {
+    let consistency = source.read(CONSISTENCY, str::parse)?;
+    let consistency = ConsistencyOptions {
         session: source.read(SESSION, token)?,
         request: source.read(REQUEST, level::parse_name)?,
-        ..demand.unwrap_or_default()
+        ..consistency.unwrap_or_default()
     };
-    let nature = Nature {
+    let options = CollectionOptions {
         mode: source.read(COLLECTION_MODE, str::parse)?,
         preference: source.read(COLLECTION_CONSISTENCY, str::parse)?,
     };
-    Ok(Some(Asked { demand, nature }))
+    Ok(Some(RequestConsistency {
+        consistency,
+        options,
+    }))
 }
 
-/// A digest of what `account` says in a request, but for how it is signed and asked for: a retry is
+/// A digest of what `account` says in a request, but for how it is signed and asked for. A retry is
 /// signed anew, and its session has gone on.
 pub(crate) fn digest(account: &AccountId, parameters: &Parameters<'_>) -> u128 {
     let mut hash = Sha256::new();
@@ -154,28 +158,28 @@ pub(crate) fn digest(account: &AccountId, parameters: &Parameters<'_>) -> u128 {
 }
 
 /// Adds what there is to tell to a reply's headers.
-pub(crate) fn tell(receipt: &Receipt, headers: &mut HeaderMap) {
+pub(crate) fn tell(metadata: &ReplyMetadata, headers: &mut HeaderMap) {
     let mut add = |name: &'static str, value: &dyn Display| {
         let value = HeaderValue::try_from(value.to_string())
             .expect("numbers, names of codes and base64 are visible ASCII");
         headers.append(HeaderName::from_static(name), value);
     };
-    if let Some(stamp) = &receipt.stamp {
+    if let Some(stamp) = &metadata.stamp {
         add(header::STAMP, &level::show_stamp(stamp));
     }
-    if let Some(version) = &receipt.version {
+    if let Some(version) = &metadata.version {
         add(header::VERSION, version);
     }
-    if receipt.tentative {
+    if metadata.tentative {
         add(header::TENTATIVE, &true);
     }
-    if let Some(outcome) = &receipt.outcome {
+    if let Some(outcome) = &metadata.outcome {
         add(header::OUTCOME, outcome);
     }
-    if let Some(token) = &receipt.session {
+    if let Some(token) = &metadata.session {
         add(header::SESSION, &URL_SAFE_NO_PAD.encode(token));
     }
-    for notice in &receipt.settled {
+    for notice in &metadata.settled {
         add(header::SETTLED, notice);
     }
 }

@@ -13,39 +13,98 @@
 //! POST /cluster/VERB      what shall happen to one: kill, restart, pause, partition, heal
 //! ```
 //!
-//! A refusal is `{"error":"..."}` with a status of 4xx or 5xx. A secret is shown once, when it is
-//! made; nothing shows it again.
+//! A refusal is `{"error","code","kind","do"}` with the status of its code
+//! (docs/reference/errors.md). A secret is shown once, when it is made; nothing shows it again.
 
 mod cluster;
 mod domains;
 
 use bytes::Bytes;
-use fader_node::{OpenKey, Secret};
-use fader_services::Kind;
+use fader_node::{ClusterError, OpenKey, Secret};
 use fader_services::catalog::{
     AccessKey, AccountId, Command, KeyNature, KeyStatus, Refusal, Rights,
 };
-use fader_services::level::{Malformed, Preference};
+use fader_services::level::{DefaultConsistency, Malformed};
+use fader_services::{ErrorCode, Kind};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::task::JoinError;
 
 use crate::body::{self, BodyError};
 use crate::connection::{Phase, Progress};
-use crate::door::{Door, response};
+use crate::request_handler::{RequestHandler, response};
 
 /// Bytes of a request's body.
 const BODY_BYTES_MAX: usize = 4096;
 /// Whose keys are made when no account is named.
 const ACCOUNT: &str = "000000000001";
 
-/// A status and a message.
-type Failure = (StatusCode, String);
+/// Why an order is refused.
+struct Failure {
+    code: ErrorCode,
+    message: String,
+}
+
+impl Failure {
+    fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Failure {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// The order breaks a rule.
+    fn invalid(message: impl Into<String>) -> Self {
+        Failure::new(ErrorCode::CallInvalid, message)
+    }
+
+    /// There is no such thing.
+    fn not_found(message: impl Into<String>) -> Self {
+        Failure::new(ErrorCode::NotFound, message)
+    }
+
+    /// The status: that of the code. What has none is a state that does not allow the order.
+    fn status(&self) -> StatusCode {
+        let status = self.code.row().status;
+        let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+        status.unwrap_or(StatusCode::CONFLICT)
+    }
+
+    fn body(&self) -> Value {
+        let row = self.code.row();
+        json!({
+            "error": self.message,
+            "code": row.code.name(),
+            "kind": row.kind.name(),
+            "do": row.action,
+        })
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Failure::new(refusal.code(), refusal.to_string())
+    }
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        Failure::new(error.code, error.context)
+    }
+}
+
+/// A part of the work panicked.
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        Failure::new(ErrorCode::Internal, error.to_string())
+    }
+}
 
 /// Answers one request of the administrator.
 pub(crate) async fn answer(
-    door: &Door,
+    handler: &RequestHandler,
     progress: &Progress,
     request: Request<Incoming>,
 ) -> Response<Full<Bytes>> {
@@ -54,49 +113,51 @@ pub(crate) async fn answer(
     let outcome = match body::read_small(incoming, BODY_BYTES_MAX).await {
         Ok(body) => {
             progress.enter(Phase::Work);
-            route(door, &parts.method, parts.uri.path(), &body).await
+            route(handler, &parts.method, parts.uri.path(), &body).await
         }
-        Err(BodyError::TooLarge) => Err((
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "the body is too large".to_owned(),
-        )),
-        Err(BodyError::Broken | BodyError::Slow) => {
-            Err((StatusCode::BAD_REQUEST, "the body is cut short".to_owned()))
+        Err(BodyError::TooLarge) => {
+            let bytes = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+            Err(Failure::new(ErrorCode::BodyTooLarge, bytes))
         }
+        Err(BodyError::Broken | BodyError::Slow) => Err(Failure::invalid("the body is cut short")),
     };
     progress.enter(Phase::Rest);
     let (status, value) = match outcome {
         Ok(value) => (StatusCode::OK, value),
-        Err((status, message)) => (status, json!({ "error": message })),
+        Err(failure) => (failure.status(), failure.body()),
     };
     response(status, "application/json", value.to_string().into())
 }
 
-async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result<Value, Failure> {
+async fn route(
+    handler: &RequestHandler,
+    method: &Method,
+    path: &str,
+    body: &Bytes,
+) -> Result<Value, Failure> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     match (method, parts.as_slice()) {
         (&Method::GET, ["keys"]) => {
-            let keys = door.node.keys().map_err(|refusal| failure(&refusal))?;
+            let keys = handler.node.keys().await?;
             Ok(json!({ "keys": keys.iter().map(shown).collect::<Vec<_>>() }))
         }
         (&Method::POST, ["keys"]) => {
             let names = ["account", "note", "consistency", "rights", "id", "secret"];
             let [account, note, consistency, rights, id, secret] = read_fields(body, names)?;
             let account = AccountId(account.unwrap_or_else(|| ACCOUNT.to_owned()));
-            let nature = KeyNature {
+            let options = KeyNature {
                 preference: read_preference(consistency.as_deref())?,
                 rights: read_rights(rights.as_deref())?,
             };
             let pair = match (id, secret) {
                 (None, None) => None,
                 (Some(id), Some(secret)) => Some((id, Secret::new(secret))),
-                _ => return Err(bad("id and secret go together".to_owned())),
+                _ => return Err(Failure::invalid("id and secret go together")),
             };
-            let key = door
+            let key = handler
                 .node
-                .create_key(&account, pair, &note.unwrap_or_default(), nature)
-                .await
-                .map_err(|refusal| failure(&refusal))?;
+                .create_key(&account, pair, &note.unwrap_or_default(), options)
+                .await?;
             tracing::info!(
                 id = key.key.id,
                 account = account.0,
@@ -104,68 +165,63 @@ async fn route(door: &Door, method: &Method, path: &str, body: &Bytes) -> Result
             );
             Ok(shown_once(&key))
         }
-        (&Method::POST, ["keys", id, "disable"]) => set_status(door, id, KeyStatus::Disabled).await,
-        (&Method::POST, ["keys", id, "enable"]) => set_status(door, id, KeyStatus::Active).await,
+        (&Method::POST, ["keys", id, "disable"]) => {
+            set_status(handler, id, KeyStatus::Disabled).await
+        }
+        (&Method::POST, ["keys", id, "enable"]) => set_status(handler, id, KeyStatus::Active).await,
         (&Method::POST, ["keys", id, "set"]) => {
             let [consistency] = read_fields(body, ["consistency"])?;
-            set_preference(door, id, read_preference(consistency.as_deref())?).await
+            set_preference(handler, id, read_preference(consistency.as_deref())?).await
         }
         (&Method::POST, ["keys", id, "rotate"]) => {
-            let key = door
-                .node
-                .rotate_key(id)
-                .await
-                .map_err(|refusal| failure(&refusal))?;
+            let key = handler.node.rotate_key(id).await?;
             tracing::info!(old_id = id, id = key.key.id, "rotated an access key");
             Ok(shown_once(&key))
         }
         (_, ["domains", path @ ..]) => {
             let of = (Kind::Domain, path);
-            domains::answer(&door.node, method, of, body).await
+            domains::answer(&handler.node, method, of, body).await
         }
         (_, ["queues", path @ ..]) => {
             let of = (Kind::Queue, path);
-            domains::answer(&door.node, method, of, body).await
+            domains::answer(&handler.node, method, of, body).await
         }
         (_, ["buckets", path @ ..]) => {
             let of = (Kind::Bucket, path);
-            domains::answer(&door.node, method, of, body).await
+            domains::answer(&handler.node, method, of, body).await
         }
-        (_, ["cluster", verb @ ..]) => cluster::answer(&door.node, method, verb, body).await,
-        _ => Err((
-            StatusCode::NOT_FOUND,
-            format!("there is no {method} {path} here"),
-        )),
+        (_, ["cluster", verb @ ..]) => cluster::answer(&handler.node, method, verb, body).await,
+        _ => Err(Failure::not_found(format!(
+            "there is no {method} {path} here"
+        ))),
     }
 }
 
-async fn set_status(door: &Door, id: &str, status: KeyStatus) -> Result<Value, Failure> {
+async fn set_status(
+    handler: &RequestHandler,
+    id: &str,
+    status: KeyStatus,
+) -> Result<Value, Failure> {
     let command = Command::SetKeyStatus {
         id: id.to_owned(),
         status,
     };
-    door.node
-        .catalog(command)
-        .await
-        .map_err(|refusal| failure(&refusal))?;
+    handler.node.catalog(command).await?;
     let status = status_name(status);
     tracing::info!(id, status, "set the status of an access key");
     Ok(json!({ "id": id, "status": status }))
 }
 
 async fn set_preference(
-    door: &Door,
+    handler: &RequestHandler,
     id: &str,
-    preference: Option<Preference>,
+    preference: Option<DefaultConsistency>,
 ) -> Result<Value, Failure> {
     let command = Command::SetKeyPreference {
         id: id.to_owned(),
         preference,
     };
-    door.node
-        .catalog(command)
-        .await
-        .map_err(|refusal| failure(&refusal))?;
+    handler.node.catalog(command).await?;
     let shown = shown_preference(preference);
     tracing::info!(id, consistency = shown, "set what an access key prefers");
     Ok(json!({ "id": id, "consistency": shown }))
@@ -181,28 +237,28 @@ fn read_fields<const N: usize>(
         return Ok(texts);
     }
     let value: Value = serde_json::from_slice(body)
-        .map_err(|error| bad(format!("the body is not JSON: {error}")))?;
+        .map_err(|error| Failure::invalid(format!("the body is not JSON: {error}")))?;
     let Value::Object(fields) = value else {
-        return Err(bad("the body must be an object".to_owned()));
+        return Err(Failure::invalid("the body must be an object"));
     };
     for (name, value) in fields {
         let Some(at) = names.iter().position(|known| *known == name) else {
-            return Err(bad(format!("the field {name:?} is not known")));
+            return Err(Failure::invalid(format!("the field {name:?} is not known")));
         };
         match value {
             Value::String(text) => texts[at] = Some(text),
             Value::Null => {}
-            _ => return Err(bad(format!("{name} must be a string"))),
+            _ => return Err(Failure::invalid(format!("{name} must be a string"))),
         }
     }
     Ok(texts)
 }
 
 /// A preference; none when the text is empty or absent.
-fn read_preference(text: Option<&str>) -> Result<Option<Preference>, Failure> {
+fn read_preference(text: Option<&str>) -> Result<Option<DefaultConsistency>, Failure> {
     let text = text.filter(|text| !text.is_empty());
     let preference = text.map(str::parse).transpose();
-    preference.map_err(|error: Malformed| bad(format!("consistency: {error}")))
+    preference.map_err(|error: Malformed| Failure::invalid(format!("consistency: {error}")))
 }
 
 /// Rights; all when the text is empty or absent.
@@ -210,15 +266,13 @@ fn read_rights(text: Option<&str>) -> Result<Rights, Failure> {
     match text {
         None | Some("" | "all") => Ok(Rights::All),
         Some("granted") => Ok(Rights::Granted),
-        Some(other) => Err(bad(format!("rights: {other:?} is neither all nor granted"))),
+        Some(other) => Err(Failure::invalid(format!(
+            "rights: {other:?} is neither all nor granted"
+        ))),
     }
 }
 
-fn bad(message: String) -> Failure {
-    (StatusCode::BAD_REQUEST, message)
-}
-
-fn shown_preference(preference: Option<Preference>) -> String {
+fn shown_preference(preference: Option<DefaultConsistency>) -> String {
     preference.map_or_else(String::new, |preference| preference.to_string())
 }
 
@@ -248,12 +302,5 @@ fn status_name(status: KeyStatus) -> &'static str {
     }
 }
 
-fn failure(refusal: &Refusal) -> Failure {
-    let status = match refusal {
-        Refusal::NoSuchKey(_) | Refusal::NoSuchDomain(_) => StatusCode::NOT_FOUND,
-        Refusal::KeyExists(_) => StatusCode::CONFLICT,
-        Refusal::Invalid(_) => StatusCode::BAD_REQUEST,
-        Refusal::View(_) => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    (status, refusal.to_string())
-}
+#[cfg(test)]
+mod tests;

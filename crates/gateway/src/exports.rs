@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_by_its_code() {
+    fn impossible_requests_are_refused_by_their_code() {
         let code = |body: &str| start(body).expect_err("it is refused").code;
         for body in [
             "[]",

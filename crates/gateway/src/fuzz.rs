@@ -1,4 +1,4 @@
-//! Whatever a stranger sends: heads, forms and signatures are understood or refused.
+//! All that a stranger sends: heads, forms and signatures are understood or refused.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -8,13 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_fuzz::{Corpus, run};
 use http_body_util::{BodyExt as _, Full};
+use hyper::HeaderMap;
 use hyper::body::Incoming;
-use hyper::header::HeaderMap;
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 
+use crate::asked::AskedService;
 use crate::connection::{self, Progress};
 use crate::parameters::Parameters;
 use crate::signature::{Payload, Signed, Verifier};
@@ -65,10 +67,11 @@ fn settings() -> Settings {
 }
 
 /// What the door asks of a head before there is a body.
-fn look(verifier: &Verifier, headers: &HeaderMap, query: &str) -> bool {
+fn look(verifier: &Verifier, parts: &Parts) -> bool {
+    let (headers, query) = (&parts.headers, parts.uri.query().unwrap_or_default());
     let parameters = Parameters::read(query.as_bytes(), b"", 100).ok();
     let known = verifier.is_plausible(headers, parameters.as_ref(), 0, |_| Ok(None));
-    let _ = sqs::is_asked(headers);
+    let _ = AskedService::of(parts, &["localhost".to_owned()]);
     if let Some(parameters) = &parameters {
         let _ = consistency::asked(headers, parameters);
         let _ = sqs::protocol_of(headers, parameters);
@@ -107,11 +110,7 @@ fn fuzz_heads() {
             let (parts, body) = request.into_parts();
             let _ = origin::check_http(&parts);
             let _ = origin::check_page(&parts.headers, &[]);
-            assert!(!look(
-                &verifier,
-                &parts.headers,
-                parts.uri.query().unwrap_or_default()
-            ));
+            assert!(!look(&verifier, &parts));
             let body = body.collect().await.map(|body| body.to_bytes());
             let _ = origin::is_signed(&parts, &body.unwrap_or_default());
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
@@ -180,7 +179,11 @@ fn fuzz_forms() {
             return;
         };
         if let Ok(action) = Action::of(&parameters, version) {
-            let request = simpledb::request(action, &parameters, consistency::Nature::default());
+            let request = simpledb::request(
+                action,
+                &parameters,
+                consistency::CollectionOptions::default(),
+            );
             understood.set(understood.get() + u64::from(request.is_ok()));
         }
     });
@@ -222,7 +225,7 @@ fn fuzz_signatures() {
             bucket_in_host: None,
             payload: Payload::Body(body.as_bytes()),
         };
-        // At the time of the recorded requests, for whose key nobody has the secret here.
+        // At the time of the recorded requests, whose key's secret is not here.
         for key in [None, Some(Arc::new(key()))] {
             let verified = verifier.verify(&signed, 1_795_209_643, |_| Ok(key));
             assert!(!matches!(verified, Ok(Some(_))), "{text}");

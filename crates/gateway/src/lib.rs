@@ -11,16 +11,16 @@
 //!
 //! Deliberately absent: SimpleDB's rules (`services`), storage (`node`), HTTP framing (hyper).
 
+mod asked;
 mod body;
-mod complaints;
 mod connection;
 mod consistency;
 mod control;
-mod door;
 mod exports;
 #[cfg(test)]
 mod fuzz;
 mod limit;
+mod log_limiter;
 mod metrics;
 mod origin;
 mod outgoing;
@@ -28,6 +28,7 @@ mod parameters;
 mod percent;
 mod places;
 mod refusal;
+mod request_handler;
 mod room;
 mod s3;
 mod server;

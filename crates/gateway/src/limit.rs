@@ -1,10 +1,10 @@
-//! A capacity on purpose: so many requests a second, or so many at a time, and a refusal for what
-//! is beyond: 503 of SimpleDB, RequestThrottled of SQS.
+//! A capacity on purpose: so many requests a second, or so many at a time. What is beyond is
+//! refused: 503 of SimpleDB, RequestThrottled of SQS.
 //!
-//! Clients that look for a service's capacity (`docs/window.md`) can only be judged at one that is
-//! known. It only ever refuses: what is admitted is carried out as without a limit, what is refused
-//! took no effect. Gets and puts have a capacity each, since SimpleDB took more of the ones than of
-//! the others; each front door has its own.
+//! Clients that look for a service's capacity (`docs/explanation/congestion-window.md`) can only be
+//! judged at one that is known. It only ever refuses: what is admitted is carried out as without a
+//! limit, what is refused took no effect. Gets and puts have a capacity each, since SimpleDB took
+//! more of the ones than of the others; each front door has its own.
 //!
 //! ```text
 //! arrives ─ half the latency ─▶ a token or a slot? ─▶ carried out, for at least the work ─ half ─▶
@@ -181,17 +181,17 @@ impl From<bool> for Load {
 pub(crate) struct Limiter {
     latency: Duration,
     work: Duration,
-    gets: Lane,
-    puts: Lane,
+    gets: RequestClass,
+    puts: RequestClass,
 }
 
 /// Requests of one class.
-struct Lane {
-    gate: Gate,
+struct RequestClass {
+    gate: ClassLimit,
     metrics: LimitMetrics,
 }
 
-enum Gate {
+enum ClassLimit {
     Open,
     Bucket(Mutex<Bucket>),
     Slots {
@@ -229,8 +229,8 @@ impl Limiter {
         Limiter {
             latency: limit.latency,
             work: limit.work,
-            gets: Lane::new(limit.gets, metrics.of("gets")),
-            puts: Lane::new(limit.puts, metrics.of("puts")),
+            gets: RequestClass::new(limit.gets, metrics.of("gets")),
+            puts: RequestClass::new(limit.puts, metrics.of("puts")),
         }
     }
 
@@ -251,22 +251,22 @@ impl Limiter {
     }
 }
 
-impl Lane {
-    fn new(capacity: Option<Capacity>, metrics: LimitMetrics) -> Lane {
+impl RequestClass {
+    fn new(capacity: Option<Capacity>, metrics: LimitMetrics) -> RequestClass {
         let gate = match capacity {
-            None => Gate::Open,
-            Some(Capacity::Rate { per_second, burst }) => Gate::Bucket(Mutex::new(Bucket {
+            None => ClassLimit::Open,
+            Some(Capacity::Rate { per_second, burst }) => ClassLimit::Bucket(Mutex::new(Bucket {
                 per_second,
                 burst,
                 tokens: burst,
                 filled: Instant::now(),
             })),
-            Some(Capacity::Slots { slots, queue }) => Gate::Slots {
+            Some(Capacity::Slots { slots, queue }) => ClassLimit::Slots {
                 places: Semaphore::new(slots as usize + queue as usize),
                 slots: Semaphore::new(slots as usize),
             },
         };
-        Lane { gate, metrics }
+        RequestClass { gate, metrics }
     }
 
     async fn within<T>(
@@ -277,13 +277,13 @@ impl Lane {
     ) -> Option<T> {
         let mut held = None;
         match &self.gate {
-            Gate::Open => {}
-            Gate::Bucket(bucket) => {
+            ClassLimit::Open => {}
+            ClassLimit::Bucket(bucket) => {
                 if !bucket.lock().take(Instant::now()) {
                     return self.refuse();
                 }
             }
-            Gate::Slots { places, slots } => {
+            ClassLimit::Slots { places, slots } => {
                 let Ok(place) = places.try_acquire() else {
                     return self.refuse();
                 };

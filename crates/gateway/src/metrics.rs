@@ -1,8 +1,8 @@
 //! What `/metrics` shows, in OpenMetrics text.
 //!
 //! Label values come from closed lists (actions, codes), but for the names of collections, of which
-//! there are at most so many: no client can make the page grow. Handles of SimpleDB's actions are
-//! resolved once: such a request that succeeds looks up nothing.
+//! there are at most so many. So no client can make the page grow. Handles of SimpleDB's actions
+//! are resolved once: such a request that succeeds looks up nothing.
 
 mod about;
 mod collections;
@@ -39,8 +39,8 @@ const REQUESTS: About = About::new(
     Kind::Counter,
     &["action", "code"],
 );
-const REQUEST_SECONDS: About = About::new(
-    "request_seconds",
+const REQUEST_DURATION: About = About::new(
+    "request_duration_seconds",
     "Time from a request's body to its reply, of requests with a known action",
     Kind::Histogram,
     &["action"],
@@ -81,7 +81,7 @@ fn show(registry: &mut Registry, about: About, metric: impl Metric) {
 pub fn metrics_reference() -> Vec<About> {
     let own = [
         REQUESTS,
-        REQUEST_SECONDS,
+        REQUEST_DURATION,
         IN_FLIGHT,
         CONNECTIONS,
         CONNECTIONS_REFUSED,
@@ -211,7 +211,7 @@ impl Metrics {
     fn register(&mut self, latencies: Family<ActionLabels, Histogram>, node: Node) {
         let registry = &mut self.registry;
         show(registry, REQUESTS, self.requests.clone());
-        show(registry, REQUEST_SECONDS, latencies);
+        show(registry, REQUEST_DURATION, latencies);
         show(registry, IN_FLIGHT, self.in_flight.clone());
         show(registry, CONNECTIONS, self.connections.clone());
         let refused = self.connections_refused.clone();
@@ -273,17 +273,17 @@ impl Metrics {
 }
 
 /// One more in a gauge, for as long as it lives.
-pub(crate) struct Counted<'a>(&'a Gauge);
+pub(crate) struct GaugeGuard<'a>(&'a Gauge);
 
-impl<'a> Counted<'a> {
+impl<'a> GaugeGuard<'a> {
     /// Adds one.
     pub(crate) fn new(gauge: &'a Gauge) -> Self {
         gauge.inc();
-        Counted(gauge)
+        GaugeGuard(gauge)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.dec();
     }

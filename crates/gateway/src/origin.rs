@@ -1,5 +1,5 @@
-//! What a request says of the host that it is for, and of the page that made it: HTTP's own rules,
-//! and those that keep web pages out of a server without signatures.
+//! What a request says of the host that it is for, and of the page that made it. Here are HTTP's
+//! own rules, and those that keep web pages out of a server without signatures.
 //!
 //! A web page may send a form to any address, and a name that its owner controls may stand for any
 //! address (DNS rebinding). A browser says so: by `Origin`, by `Sec-Fetch-Site`, by the name in

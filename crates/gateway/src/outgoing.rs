@@ -1,7 +1,7 @@
 //! Bodies of replies: whole, or in pieces as they are read.
 //!
 //! Invariants:
-//! - O1 a reply in pieces has the length that its head says, or its connection is cut.
+//! - OUTGOING-1 a reply in pieces has the length that its head says, or its connection is cut.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,13 +1,14 @@
 //! The parameters of a request, from its query string and its form together.
 //!
 //! Invariants:
-//! - P1 sorted by name in byte order, as signatures of version 2 want them.
-//! - P2 no two have the same name, wherever they came from: nothing is signed with one value and
-//!   carried out with another.
+//! - PARAM-1 sorted by name in byte order, as signatures of version 2 want them.
+//! - PARAM-2 no two have the same name, wherever they came from: nothing is signed with one value
+//!   and carried out with another.
 
 use std::borrow::Cow;
 
 use fader_services::simpledb::{Code, Error};
+use memchr::memchr;
 
 use crate::percent::{self, Malformed};
 use crate::refusal::{invalid_http, refuse};
@@ -47,10 +48,7 @@ impl<'a> Parameters<'a> {
     ) -> Result<Parameters<'a>, Error> {
         let mut sorted = Vec::with_capacity(16);
         for (raw, source) in [(query, Source::Query), (form, Source::Form)] {
-            for pair in raw
-                .split(|&byte| byte == b'&')
-                .filter(|pair| !pair.is_empty())
-            {
+            for pair in split(raw, b'&').filter(|pair| !pair.is_empty()) {
                 if sorted.len() == count_max {
                     let reason = format!("It has more than {count_max} parameters");
                     return Err(invalid_http(&reason));
@@ -95,17 +93,28 @@ impl<'a> Parameters<'a> {
     }
 }
 
+/// The parts of `raw` between separators.
+fn split(raw: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(raw);
+    std::iter::from_fn(move || {
+        let all = rest?;
+        let (part, after) = match memchr(separator, all) {
+            Some(at) => (&all[..at], Some(&all[at + 1..])),
+            None => (all, None),
+        };
+        rest = after;
+        Some(part)
+    })
+}
+
 fn read_pair(pair: &[u8], source: Source) -> Result<Parameter<'_>, Error> {
-    let end = pair
-        .iter()
-        .position(|&byte| byte == b'=')
-        .unwrap_or(pair.len());
-    let name = percent::decode(&pair[..end]).map_err(|malformed| match malformed {
+    let end = memchr(b'=', pair).unwrap_or(pair.len());
+    let raw = pair.get(end + 1..).unwrap_or_default();
+    let name = decode(&pair[..end]).map_err(|malformed| match malformed {
         Malformed::Percent => invalid_http("A parameter's name has % without two digits"),
         Malformed::Utf8 => invalid_http("A parameter's name is not UTF-8"),
     })?;
-    let raw = pair.get(end + 1..).unwrap_or_default();
-    match percent::decode(raw) {
+    match decode(raw) {
         Ok(value) => Ok(Parameter {
             name,
             value,
@@ -123,6 +132,10 @@ fn read_pair(pair: &[u8], source: Source) -> Result<Parameter<'_>, Error> {
             ))
         }
     }
+}
+
+fn decode(raw: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+    percent::decode(std::str::from_utf8(raw).map_err(|_| Malformed::Utf8)?)
 }
 
 /// The refusal of a parameter that is given twice.

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr2;
+
 /// Why encoded text cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
@@ -15,40 +17,54 @@ pub(crate) enum Malformed {
 }
 
 /// Decodes form text. Borrows when there is nothing to decode.
-pub(crate) fn decode(raw: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+///
+/// # Errors
+/// [`Malformed`].
+pub(crate) fn decode(raw: &str) -> Result<Cow<'_, str>, Malformed> {
     decode_with(raw, b' ')
 }
 
 /// Decodes a path, in which `+` stands for itself.
-pub(crate) fn decode_path(raw: &[u8]) -> Result<Cow<'_, str>, Malformed> {
+///
+/// # Errors
+/// [`Malformed`].
+pub(crate) fn decode_path(raw: &str) -> Result<Cow<'_, str>, Malformed> {
     decode_with(raw, b'+')
 }
 
-fn decode_with(raw: &[u8], plus: u8) -> Result<Cow<'_, str>, Malformed> {
-    if all(raw, |byte| !matches!(byte, b'%' | b'+')) {
-        return std::str::from_utf8(raw)
-            .map(Cow::Borrowed)
-            .map_err(|_| Malformed::Utf8);
-    }
+fn decode_with(raw: &str, plus: u8) -> Result<Cow<'_, str>, Malformed> {
+    let mut rest = raw.as_bytes();
+    let Some(mut at) = memchr2(b'%', b'+', rest) else {
+        return Ok(Cow::Borrowed(raw));
+    };
     let mut text = Vec::with_capacity(raw.len());
-    let mut rest = raw.iter();
-    while let Some(&byte) = rest.next() {
-        text.push(match byte {
-            b'+' => plus,
-            b'%' => {
-                let high = rest.next().and_then(digit).ok_or(Malformed::Percent)?;
-                let low = rest.next().and_then(digit).ok_or(Malformed::Percent)?;
-                high << 4 | low
+    loop {
+        text.extend_from_slice(&rest[..at]);
+        match rest[at..] {
+            [b'+', ..] => {
+                text.push(plus);
+                rest = &rest[at + 1..];
             }
-            plain => plain,
-        });
+            [_, high, low, ..] => {
+                let digits = digit(high).zip(digit(low));
+                let (high, low) = digits.ok_or(Malformed::Percent)?;
+                text.push(high << 4 | low);
+                rest = &rest[at + 3..];
+            }
+            _ => return Err(Malformed::Percent),
+        }
+        match memchr2(b'%', b'+', rest) {
+            Some(next) => at = next,
+            None => break,
+        }
     }
+    text.extend_from_slice(rest);
     String::from_utf8(text)
         .map(Cow::Owned)
         .map_err(|_| Malformed::Utf8)
 }
 
-fn digit(byte: &u8) -> Option<u8> {
+fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -59,41 +75,47 @@ fn digit(byte: &u8) -> Option<u8> {
 
 /// Appends `text`, encoded.
 pub(crate) fn encode(text: &str, out: &mut Vec<u8>) {
-    if all(text.as_bytes(), is_unreserved) {
-        out.extend_from_slice(text.as_bytes());
-    } else {
-        out.extend(encoded(text));
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|&byte| !is_unreserved(byte)) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(&escaped(rest[at]));
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
 }
 
 /// The bytes of `text`, encoded; for comparing two texts by what signatures sort.
 pub(crate) fn encoded(text: &str) -> impl Iterator<Item = u8> + '_ {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     text.bytes().flat_map(|byte| {
-        let (bytes, count) = if is_unreserved(byte) {
-            ([byte, 0, 0], 1)
-        } else {
-            (
-                [
-                    b'%',
-                    HEX[usize::from(byte >> 4)],
-                    HEX[usize::from(byte & 15)],
-                ],
-                3,
-            )
+        let (bytes, count) = match is_unreserved(byte) {
+            true => ([byte, 0, 0], 1),
+            false => (escaped(byte), 3),
         };
         bytes.into_iter().take(count)
     })
 }
 
-/// Whether every byte is so: whether the least answer is yes. A minimum has no early end, so that
-/// many bytes are compared at once.
-fn all(bytes: &[u8], is_so: impl Fn(u8) -> bool) -> bool {
-    bytes.iter().map(|&byte| is_so(byte)).min() != Some(false)
+fn escaped(byte: u8) -> [u8; 3] {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+    [b'%', HEX[high], HEX[low]]
 }
 
+/// Whether the byte stands for itself: one look at a table.
 fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+    const UNRESERVED: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0_u8;
+        loop {
+            table[byte as usize] =
+                byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+            if byte == u8::MAX {
+                break table;
+            }
+            byte += 1;
+        }
+    };
+    UNRESERVED[usize::from(byte)]
 }
 
 #[cfg(test)]

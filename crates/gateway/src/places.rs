@@ -13,9 +13,9 @@
 //! goes.
 //!
 //! Invariants:
-//! - L4 at most `max` places are taken, and at most `of_address` of them from one address.
-//! - L5 bytes of heads that are not whole are at most `heads_bytes_max`, and one read more for each
-//!   thread.
+//! - CONN-4 at most `max` places are taken, and at most `of_address` of them from one address.
+//! - CONN-5 bytes of heads that are not whole are at most `heads_bytes_max`, and one read more for
+//!   each thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -88,7 +88,8 @@ pub(crate) struct Seat {
     pub(crate) is_lobby: bool,
 }
 
-/// Who leaves first, strangers that say nothing before all others; nobody who is at work.
+/// Which connection leaves first: strangers that say nothing before all others; none that is at
+/// work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     SilentStranger,

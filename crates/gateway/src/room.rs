@@ -1,12 +1,12 @@
 //! Memory for bodies that arrive: taken as they do, never for what is announced.
 //!
-//! When it is used up, the body that makes least progress is cut, and the others go on: one that
-//! stands still before one that moves, then the slower. A body that has just begun, or is whole, is
-//! never cut.
+//! When it is used up, the body that makes least progress is cut, and the others go on. One that
+//! stands still goes before one that moves, then the slower. A body that has just begun, or is
+//! whole, is never cut.
 //!
 //! Invariants:
-//! - B1 bodies hold at most `bytes_max`, or one body alone what it has.
-//! - B2 a body waits for no other one for longer than that one is young.
+//! - ROOM-1 bodies hold at most `bytes_max`, or one body alone what it has.
+//! - ROOM-2 a body waits for no other one for longer than that one is young.
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -1,10 +1,10 @@
 //! The listeners' loops: who may connect, for how long, and how all of it ends.
 //!
 //! Invariants:
-//! - L1 at most `connections_max` connections are served, the control socket's not counted; a few
-//!   more are in the lobby, or end.
-//! - L2 a connection ends alone: neither its errors nor a panic in it reach another.
-//! - L3 after the stop signal nothing is accepted, and `serve` returns within `shutdown_grace`.
+//! - CONN-1 at most `connections_max` connections are served, the control socket's not counted; a
+//!   few more are in the lobby, or end.
+//! - CONN-2 a connection ends alone: neither its errors nor a panic in it reach another.
+//! - CONN-3 after the stop signal nothing is accepted, and `serve` returns within `shutdown_grace`.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -24,10 +24,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::Settings;
 use crate::connection::{self, Progress, is_stopped};
 use crate::control;
-use crate::door::{Arrival, Door};
-use crate::metrics::Counted;
+use crate::metrics::GaugeGuard;
 use crate::outgoing::Outgoing;
 use crate::places::{LOBBY_MAX, Numbers, Places, Seat};
+use crate::request_handler::{Arrival, RequestHandler};
 use crate::tls::Tls;
 
 /// How long to wait after a failed accept: it is for want of file descriptors or memory.
@@ -41,7 +41,7 @@ const CONTROL_MAX: usize = 64;
 /// One front door of a node. Cheap to clone; all clones count together.
 #[derive(Clone)]
 pub struct Gateway {
-    door: Arc<Door>,
+    handler: Arc<RequestHandler>,
     places: Arc<Places>,
     /// File descriptors for connections: those with places, and a few more.
     files: Arc<Semaphore>,
@@ -57,7 +57,7 @@ impl Gateway {
         });
         let files = settings.connections_max + LOBBY_MAX + ENDING_MAX;
         Gateway {
-            door: Arc::new(Door::new(node, settings)),
+            handler: Arc::new(RequestHandler::new(node, settings)),
             places,
             files: Arc::new(Semaphore::new(files)),
         }
@@ -87,19 +87,19 @@ impl Gateway {
         };
         let mut tasks = tokio::select! {
             tasks = accept_until_stopped(accept, start, &self.files, stop.clone()) => tasks,
-            () = self.door.complaints.tell() => JoinSet::new(),
+            () = self.handler.log_limiter.tell() => JoinSet::new(),
         };
         drop(listener);
-        drain(&mut tasks, self.door.settings.shutdown_grace).await;
+        drain(&mut tasks, self.handler.settings.shutdown_grace).await;
         Ok(())
     }
 
     /// Carries out exports of domains, asked for at any node, until `stop` turns true.
     pub async fn carry_out_exports(&self, stop: watch::Receiver<bool>) {
-        self.door.carry_out_exports(stop).await;
+        self.handler.carry_out_exports(stop).await;
     }
 
-    /// Serves the administrator's socket until `stop` turns true. Whoever may open the socket's
+    /// Serves the administrator's socket until `stop` turns true. A user that may open the socket's
     /// file is the administrator: its modes are the protection.
     ///
     /// # Errors
@@ -112,19 +112,19 @@ impl Gateway {
         let accept = |context: &mut Context<'_>| listener.poll_accept(context);
         let files = Arc::new(Semaphore::new(CONTROL_MAX));
         let start = |stream, file, tasks: &mut JoinSet<()>| {
-            let (door, stop) = (Arc::clone(&self.door), stop.clone());
+            let (handler, stop) = (Arc::clone(&self.handler), stop.clone());
             tasks.spawn(async move {
                 let _file: OwnedSemaphorePermit = file;
                 let progress = Progress::new();
                 let service = service_fn(async |request| {
-                    Ok::<_, Infallible>(control::answer(&door, &progress, request).await)
+                    Ok::<_, Infallible>(control::answer(&handler, &progress, request).await)
                 });
-                connection::serve(stream, &progress, &door.settings, stop, service).await;
+                connection::serve(stream, &progress, &handler.settings, stop, service).await;
             });
         };
         let mut tasks = accept_until_stopped(accept, start, &files, stop.clone()).await;
         drop(listener);
-        drain(&mut tasks, self.door.settings.shutdown_grace).await;
+        drain(&mut tasks, self.handler.settings.shutdown_grace).await;
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Gateway {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection cannot be set to send at once");
         }
-        let door = Arc::clone(&self.door);
+        let handler = Arc::clone(&self.handler);
         let arrival = Arrival {
             port,
             is_secure: tls.is_some(),
@@ -148,17 +148,19 @@ impl Gateway {
         };
         let places = Arc::clone(&self.places);
         tasks.spawn(async move {
-            let _counted = Counted::new(&door.metrics.connections);
+            let _counted = GaugeGuard::new(&handler.metrics.connections);
             let address = arrival.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
             let (seat, ended) = places.enter(address).await;
             if 0 < ended {
-                door.metrics.connections_ended.inc_by(ended as u64);
-                door.complaints.add("idle connections ended for new ones");
+                handler.metrics.connections_ended.inc_by(ended as u64);
+                handler
+                    .log_limiter
+                    .add("idle connections ended for new ones");
             }
             tokio::select! {
                 biased;
                 () = seat.ended() => {}
-                () = attend(&door, stream, &seat, tls, (arrival, stop)) => {}
+                () = attend(&handler, stream, &seat, tls, (arrival, stop)) => {}
             }
             // The stream is closed: its descriptor is another connection's now.
             drop(file);
@@ -168,25 +170,25 @@ impl Gateway {
 
 /// Serves one connection, in TLS or not.
 async fn attend(
-    door: &Door,
+    handler: &RequestHandler,
     stream: TcpStream,
     seat: &Seat,
     tls: Option<Arc<ServerConfig>>,
     (arrival, stop): (Arrival, watch::Receiver<bool>),
 ) {
     let Some(config) = tls else {
-        return serve_http(door, stream, seat, arrival, stop).await;
+        return serve_http(handler, stream, seat, arrival, stop).await;
     };
     let handshake = TlsAcceptor::from(config).accept(stream);
-    match tokio::time::timeout(door.settings.handshake_timeout, handshake).await {
-        Ok(Ok(stream)) => serve_http(door, stream, seat, arrival, stop).await,
+    match tokio::time::timeout(handler.settings.handshake_timeout, handshake).await {
+        Ok(Ok(stream)) => serve_http(handler, stream, seat, arrival, stop).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
 async fn serve_http<T>(
-    door: &Door,
+    handler: &RequestHandler,
     stream: T,
     seat: &Seat,
     arrival: Arrival,
@@ -198,11 +200,11 @@ async fn serve_http<T>(
     let service = service_fn(async |request| {
         seat.head_is_whole();
         if seat.is_lobby {
-            let response = door.answer_in_lobby(progress, request).await;
+            let response = handler.answer_in_lobby(progress, request).await;
             return Ok::<_, Infallible>(response.map(Outgoing::from));
         }
-        let is_page = Door::is_page(request.uri().path());
-        let response = door.answer(progress, arrival, request).await;
+        let is_page = RequestHandler::is_page(request.uri().path());
+        let response = handler.answer(progress, arrival, request).await;
         if response.status().is_success() && !is_page {
             seat.served();
         }
@@ -211,7 +213,7 @@ async fn serve_http<T>(
     connection::serve(
         seat.metered(stream),
         progress,
-        &door.settings,
+        &handler.settings,
         stop,
         service,
     )

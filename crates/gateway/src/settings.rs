@@ -28,14 +28,14 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// A TLS handshake from beginning to end.
     pub handshake_timeout: Duration,
-    /// Bytes of a request's body that are read at all, whatever the service.
+    /// Bytes of a request's body that are read at all, for every service.
     pub body_bytes_max: usize,
     /// Bytes of a body that SimpleDB takes: 1 MB as AWS's.
     pub simpledb_bytes_max: usize,
-    /// Bytes of a body that SQS takes: a batch of 1 MiB, whatever its encoding makes of it.
+    /// Bytes of a body that SQS takes: a batch of 1 MiB, in any encoding.
     pub sqs_bytes_max: usize,
     /// Bytes of bodies of more than 16 KiB that are held at once, over all connections whose heads
-    /// may be signed; a quarter more for all others. Beyond, the slowest body is refused.
+    /// may be signed. All others have a quarter more. Beyond, the slowest body is refused.
     pub bodies_bytes_max: usize,
     /// Bytes of a request's path and query; what is longer is `URITooLong`.
     pub uri_bytes_max: usize,

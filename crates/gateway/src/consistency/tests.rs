@@ -1,13 +1,13 @@
 //! What is asked is read from either place; what cannot be meant is refused.
 
 use fader_chain::{EntryId, RequestId, Stamp};
-use fader_services::level::{Bound, Level, Notice, Outcome, Outcomes};
+use fader_services::level::{Bound, Level, Outcome, Outcomes, SettlementNotice};
 use proptest::prelude::*;
 
 use super::*;
 
 /// What a request with these headers and parameters asks.
-fn ask(headers: &[(&str, &str)], form: &str) -> Result<Option<Asked>, Error> {
+fn ask(headers: &[(&str, &str)], form: &str) -> Result<Option<RequestConsistency>, Error> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let name = HeaderName::try_from(*name).unwrap();
@@ -17,8 +17,8 @@ fn ask(headers: &[(&str, &str)], form: &str) -> Result<Option<Asked>, Error> {
     asked(&map, &parameters)
 }
 
-fn demand(headers: &[(&str, &str)], form: &str) -> Demand {
-    ask(headers, form).unwrap().unwrap().demand
+fn consistency(headers: &[(&str, &str)], form: &str) -> ConsistencyOptions {
+    ask(headers, form).unwrap().unwrap().consistency
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn silence_is_no_question() {
 
 #[test]
 fn headers_and_parameters_ask_the_same() {
-    let expected = Demand {
+    let expected = ConsistencyOptions {
         level: Level::Eventual {
             r: 2,
             w: 1,
@@ -61,10 +61,10 @@ fn headers_and_parameters_ask_the_same() {
     ];
     let form = "Fader-Consistency=eventual;%20r=2;%20bound=500ms;%20outcome\
                 &Fader-Session=AP9zZWVu&Fader-Request=c0ffee/7";
-    assert_eq!(demand(&headers, ""), expected);
-    assert_eq!(demand(&[], form), expected);
+    assert_eq!(consistency(&headers, ""), expected);
+    assert_eq!(consistency(&[], form), expected);
     assert_eq!(
-        demand(&headers, form),
+        consistency(&headers, form),
         expected,
         "twice the same is no contradiction"
     );
@@ -73,7 +73,7 @@ fn headers_and_parameters_ask_the_same() {
 #[test]
 fn a_session_begins_with_an_empty_token() {
     assert_eq!(
-        demand(&[("x-fader-session", "")], "").session,
+        consistency(&[("x-fader-session", "")], "").session,
         Some(Bytes::new())
     );
 }
@@ -85,14 +85,17 @@ fn a_nature_is_for_what_is_created() {
         ("x-fader-collection-consistency", "eventual; w=2"),
     ];
     let asked = ask(&headers, "").unwrap().unwrap();
-    assert_eq!(asked.demand, Demand::default());
-    let nature = asked.nature;
-    assert_eq!(nature.mode, Some(Mode::Mixed));
-    let preference = nature.preference.map(|preference| preference.to_string());
+    assert_eq!(asked.consistency, ConsistencyOptions::default());
+    let options = asked.options;
+    assert_eq!(options.mode, Some(Mode::Mixed));
+    let preference = options.preference.map(|preference| preference.to_string());
     assert_eq!(preference.as_deref(), Some("eventual; r=1; w=2"));
-    assert_eq!(nature.check_is_for(Action::CreateDomain), Ok(()));
-    assert_eq!(Nature::default().check_is_for(Action::Select), Ok(()));
-    let refusal = nature.check_is_for(Action::Select).unwrap_err();
+    assert_eq!(options.check_is_for(Action::CreateDomain), Ok(()));
+    assert_eq!(
+        CollectionOptions::default().check_is_for(Action::Select),
+        Ok(())
+    );
+    let refusal = options.check_is_for(Action::Select).unwrap_err();
     assert_eq!(
         refusal.message,
         "The parameter Fader-Collection-Mode can be used with CreateDomain only"
@@ -125,7 +128,7 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_with_what_is() {
+fn unknown_values_are_refused_with_a_list_of_known_ones() {
     let code = Code::InvalidParameterValue;
     check_refused(
         &[("x-fader-consistancy", "strong")],
@@ -193,25 +196,25 @@ fn a_retry_has_the_digest_of_its_request() {
 }
 
 #[test]
-fn what_is_told_stands_in_headers() {
+fn reply_metadata_is_in_headers() {
     let name = RequestId {
         client: 1_u128.into(),
         seq: 2,
         part: 0,
     };
     let outcome = Outcome::Superseded(None);
-    let receipt = Receipt {
+    let metadata = ReplyMetadata {
         stamp: Some(Stamp::strong(EntryId::new(3, 4))),
         version: Some(EntryId::new(3, 4)),
         tentative: true,
         outcome: Some(Outcomes::single(outcome)),
         session: Some(Bytes::from_static(b"\x00\xffseen")),
-        settled: vec![Notice { name, outcome }; 2],
+        settled: vec![SettlementNotice { name, outcome }; 2],
     };
     let mut headers = HeaderMap::new();
-    tell(&Receipt::default(), &mut headers);
+    tell(&ReplyMetadata::default(), &mut headers);
     assert!(headers.is_empty());
-    tell(&receipt, &mut headers);
+    tell(&metadata, &mut headers);
     let told: Vec<_> = headers
         .iter()
         .map(|(name, value)| format!("{name}: {value:?}"))

@@ -2,9 +2,9 @@
 //! cluster wait for.
 //!
 //! ```text
-//! GET  /cluster/why            {"chains":["chain 0 (epoch 3, …) waits for nothing\n"]}
-//! GET  /cluster/why/3          of chain 3 only
-//! GET  /cluster/why/ACCOUNT/NAME  of the chain that has this domain
+//! GET  /cluster/diagnose            {"chains":["chain 0 (epoch 3, …) waits for nothing\n"]}
+//! GET  /cluster/diagnose/3          of chain 3 only
+//! GET  /cluster/diagnose/ACCOUNT/NAME  of the chain that has this domain
 //! GET  /cluster            {"epoch","wiring","lossy","lossy_epoch",
 //!                          "members":[{"name","state","role","side","epoch","commit_index"}]}
 //! POST /cluster/kill       {"name":"n2"}
@@ -20,10 +20,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_node::{ChainId, Cluster, ClusterError, Node, Wiring};
 use fader_services::catalog::{AccountId, Name};
-use hyper::{Method, StatusCode};
+use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{Failure, bad, failure};
+use super::Failure;
 
 /// Carries out one request.
 pub(super) async fn answer(
@@ -32,17 +32,17 @@ pub(super) async fn answer(
     verb: &[&str],
     body: &Bytes,
 ) -> Result<Value, Failure> {
-    if let (&Method::GET, ["why", of @ ..]) = (method, verb) {
-        return why(node, of).await;
+    if let (&Method::GET, ["diagnose", of @ ..]) = (method, verb) {
+        return wait_reports(node, of).await;
     }
     let Some(cluster) = node.cluster() else {
         let reason = "this node is alone: `fader dev` starts a cluster";
-        return Err((StatusCode::NOT_FOUND, reason.to_owned()));
+        return Err(Failure::not_found(reason));
     };
     let order = match (method, verb) {
         (&Method::GET, []) => return Ok(status(cluster)),
         (&Method::POST, [verb]) => Order::read(verb, body)?,
-        _ => return Err((StatusCode::NOT_FOUND, "there is no such order".to_owned())),
+        _ => return Err(Failure::not_found("there is no such order")),
     };
     let node = node.clone();
     // A member that ends is waited for.
@@ -50,35 +50,32 @@ pub(super) async fn answer(
         Some(cluster) => order.carry_out(cluster),
         None => Ok(()),
     });
-    match carried_out.await {
-        Ok(Ok(())) => Ok(json!({})),
-        Ok(Err(error)) => Err((StatusCode::CONFLICT, error.to_string())),
-        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
-    }
+    carried_out.await??;
+    Ok(json!({}))
 }
 
 /// What chains wait for: all, one by its number, or that of a domain.
-async fn why(node: &Node, of: &[&str]) -> Result<Value, Failure> {
+async fn wait_reports(node: &Node, of: &[&str]) -> Result<Value, Failure> {
     let only = match of {
         [] => None,
         [number] => {
             let number = number.parse().map(ChainId);
-            Some(number.map_err(|_| bad("a chain is a number".to_owned()))?)
+            Some(number.map_err(|_| Failure::invalid("a chain is a number"))?)
         }
         [account, domain] => {
             let account = AccountId((*account).to_owned());
             let chain = node.chain_with(Name::domain(&account, domain)).await;
-            Some(chain.map_err(|refusal| failure(&refusal))?)
+            Some(chain?)
         }
-        _ => return Err(bad("why a chain, or a domain".to_owned())),
+        _ => return Err(Failure::invalid("why a chain, or a domain")),
     };
-    let why = node.why(only).await;
+    let why = node.wait_reports(only).await;
     if why.is_empty() {
         let reason = match only {
             Some(chain) => format!("there is no {chain}"),
-            None => "this node is alone: it waits for nobody".to_owned(),
+            None => "this node is alone: it waits for no other node".to_owned(),
         };
-        return Err((StatusCode::NOT_FOUND, reason));
+        return Err(Failure::not_found(reason));
     }
     let chains: Vec<String> = why.iter().map(ToString::to_string).collect();
     Ok(json!({ "chains": chains }))
@@ -95,7 +92,7 @@ enum Order {
 
 impl Order {
     fn read(verb: &str, body: &Bytes) -> Result<Order, Failure> {
-        let bad = |what: &str| (StatusCode::BAD_REQUEST, format!("{verb} needs {what}"));
+        let bad = |what: &str| Failure::invalid(format!("{verb} needs {what}"));
         let value: Value = match body.is_empty() {
             true => Value::Null,
             false => serde_json::from_slice(body).map_err(|_| bad("a body in JSON"))?,
@@ -116,7 +113,7 @@ impl Order {
                 .map_err(|_| bad("sides, each a list of names")),
             "heal" => Ok(Order::Heal),
             "restore" => Ok(Order::Restore(name()?)),
-            _ => Err((StatusCode::NOT_FOUND, format!("there is no order {verb}"))),
+            _ => Err(Failure::not_found(format!("there is no order {verb}"))),
         }
     }
 

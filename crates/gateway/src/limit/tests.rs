@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::{Bucket, Capacity, Lane, Limit, Limited, Load};
+use super::{Bucket, Capacity, Limit, Limited, Load, RequestClass};
 
 #[test]
 fn a_limit_is_read_and_shown() {
@@ -46,7 +46,7 @@ fn a_part_is_given_once() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named() {
+fn contradictory_limits_are_named() {
     for text in [
         "",
         "gets",
@@ -94,7 +94,7 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
 #[tokio::test]
 async fn slots_are_worked_on_places_wait_and_the_rest_is_refused() {
     let capacity = Capacity::Slots { slots: 1, queue: 1 };
-    let lane = Lane::new(Some(capacity), Limited::default().of("gets"));
+    let lane = RequestClass::new(Some(capacity), Limited::default().of("gets"));
     let counts = || (lane.metrics.admitted.get(), lane.metrics.refused.get());
     let (end, ended) = oneshot::channel::<()>();
     let within = |answer| lane.within(Duration::ZERO, Load::Get, async move { answer });
@@ -119,7 +119,7 @@ async fn slots_are_worked_on_places_wait_and_the_rest_is_refused() {
 #[tokio::test]
 async fn a_poll_that_waits_holds_no_slot() {
     let capacity = Capacity::Slots { slots: 1, queue: 0 };
-    let lane = Lane::new(Some(capacity), Limited::default().of("puts"));
+    let lane = RequestClass::new(Some(capacity), Limited::default().of("puts"));
     let (end, ended) = oneshot::channel::<()>();
     let mut waits = pin!(lane.within(Duration::ZERO, Load::Poll, ended));
     let mut context = Context::from_waker(Waker::noop());

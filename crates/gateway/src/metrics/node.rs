@@ -1,5 +1,5 @@
-//! The node's counters, read when the page is: of the node as a whole, of each of its chains, and
-//! of those that it talks to.
+//! The node's counters, read when the page is. They are of the node as a whole, of each of its
+//! chains, and of those that it talks to.
 //!
 //! Labels are the numbers of chains and the names of the cluster's nodes, which operators give.
 
@@ -7,7 +7,7 @@ use std::fmt;
 
 use fader_node::{ChainId, Counters, Node, PeerCounters};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
@@ -16,31 +16,53 @@ use super::about::{About, Kind};
 /// Asks the node when the page is made.
 pub(super) struct NodeCollector(Node);
 
-/// A metric of `T`: its name, what it is for people, whether it only grows, and where it is read.
+/// A metric of `T`.
 struct Metric<T> {
     name: &'static str,
     help: &'static str,
     kind: Kind,
+    /// The value, in units of which `per_unit` make one of the page's.
     read: fn(&T) -> u64,
+    per_unit: u32,
 }
 
 const fn count<T>(name: &'static str, help: &'static str, read: fn(&T) -> u64) -> Metric<T> {
-    let kind = Kind::Counter;
     Metric {
         name,
         help,
-        kind,
+        kind: Kind::Counter,
         read,
+        per_unit: 1,
     }
 }
 
 const fn now<T>(name: &'static str, help: &'static str, read: fn(&T) -> u64) -> Metric<T> {
-    let kind = Kind::Gauge;
     Metric {
         name,
         help,
-        kind,
+        kind: Kind::Gauge,
         read,
+        per_unit: 1,
+    }
+}
+
+/// A metric in seconds: `read` counts fractions, of which `per_second` make a second.
+const fn seconds<T>(mut metric: Metric<T>, per_second: u32) -> Metric<T> {
+    metric.per_unit = per_second;
+    metric
+}
+
+impl<T> Metric<T> {
+    fn encode(&self, from: &T, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        let value = (self.read)(from);
+        if self.per_unit == 1 {
+            return encode_value(self.kind, value, encoder);
+        }
+        let value = value as f64 / f64::from(self.per_unit);
+        match self.kind {
+            Kind::Counter => ConstCounter::new(value).encode(encoder),
+            _ => ConstGauge::new(value).encode(encoder),
+        }
     }
 }
 
@@ -75,10 +97,11 @@ const NODE: Group<Counters, 11> = Group {
         count("log_entries", "Entries made durable", |it| it.log_entries),
         count("log_bytes", "Bytes of log written", |it| it.log_bytes),
         count("log_syncs", "Syncs of the log", |it| it.log_syncs),
-        count(
-            "log_sync_microseconds",
-            "Time spent syncing the log",
-            |it| it.log_sync_us,
+        seconds(
+            count("log_sync_seconds", "Seconds spent syncing the log", |it| {
+                it.log_sync_us
+            }),
+            1_000_000,
         ),
         now(
             "log_possibly_lost_bytes",
@@ -188,41 +211,41 @@ const CHAIN: Group<Counters, 17> = Group {
         count(
             "chain_dirty_reads",
             "Strong and bounded reads that found something uncommitted",
-            |it| it.tally.dirty_reads,
+            |it| it.counters.dirty_reads,
         ),
         count(
             "chain_version_queries",
             "Questions to the commit point about dirty reads",
-            |it| it.tally.queries_asked,
+            |it| it.counters.queries_asked,
         ),
         count(
             "chain_version_queries_answered",
             "Questions of other members answered",
-            |it| it.tally.queries_answered,
+            |it| it.counters.queries_answered,
         ),
         count(
-            "chain_differences",
+            "chain_digest_mismatches",
             "Members whose state was found to differ by its digest",
-            |it| it.tally.differences,
+            |it| it.counters.differences,
         ),
         count(
-            "chain_foreign_messages",
-            "Messages dropped that were of another life of a member, or of an epoch long over",
-            |it| it.tally.foreign,
+            "chain_stale_messages",
+            "Messages dropped that were of another incarnation of a member or of an old epoch",
+            |it| it.counters.foreign,
         ),
         now(
-            "chain_tentative",
+            "chain_unsettled_writes",
             "Eventual writes that are not settled",
             |it| it.eventual.held as u64,
         ),
         now(
-            "chain_tentative_bytes",
+            "chain_unsettled_write_bytes",
             "Memory that they take, roughly",
             |it| it.eventual.held_bytes as u64,
         ),
         now(
             "chain_quarantined",
-            "Eventual writes of an earlier life that are not judged yet",
+            "Eventual writes of an earlier incarnation that are not judged yet",
             |it| it.eventual.quarantined as u64,
         ),
         count(
@@ -230,10 +253,13 @@ const CHAIN: Group<Counters, 17> = Group {
             "Eventual writes settled that were held here",
             |it| it.eventual.settled,
         ),
-        count(
-            "chain_settled_milliseconds",
-            "Time that those were held here, all together: their promotion lag",
-            |it| it.eventual.settled_ms,
+        seconds(
+            count(
+                "chain_promotion_lag_seconds",
+                "Seconds that settled writes were held here, all together",
+                |it| it.eventual.settled_ms,
+            ),
+            1_000,
         ),
         count(
             "chain_superseded",
@@ -286,14 +312,17 @@ const MEMBER: Group<(u64, u64), 2> = Group {
     labels: &["chain", "member"],
     metrics: [
         now(
-            "member_behind_entries",
+            "member_lag_entries",
             "Entries that a member has not confirmed to the head that is here",
             |it| it.0,
         ),
-        now(
-            "member_behind_milliseconds",
-            "Time that a member takes to confirm to the head that is here",
-            |it| it.1,
+        seconds(
+            now(
+                "member_lag_seconds",
+                "Seconds that a member takes to confirm to the head that is here",
+                |it| it.1,
+            ),
+            1_000,
         ),
     ],
 };
@@ -309,16 +338,20 @@ const PEER: Group<PeerCounters, 7> = Group {
         count("peer_connections", "Connections made to a node", |it| {
             it.connections
         }),
-        count("peer_sent", "Messages sent to a node", |it| it.sent),
+        count("peer_sent_messages", "Messages sent to a node", |it| {
+            it.sent
+        }),
         count(
-            "peer_lost",
+            "peer_dropped_messages",
             "Messages not sent, for want of a connection or of room",
             |it| it.lost,
         ),
         count("peer_sent_bytes", "Bytes sent to a node", |it| {
             it.bytes_sent
         }),
-        count("peer_received", "Messages of a node", |it| it.received),
+        count("peer_received_messages", "Messages of a node", |it| {
+            it.received
+        }),
         count("peer_received_bytes", "Bytes that came of a node", |it| {
             it.bytes_received
         }),
@@ -372,7 +405,7 @@ impl Collector for NodeCollector {
         for it in NODE.metrics.iter().chain(&BLOCKS.metrics) {
             let kind = it.kind.metric_type();
             let encoder = encoder.encode_descriptor(it.name, it.help, None, kind)?;
-            encode_value(it.kind, (it.read)(&counters), encoder)?;
+            it.encode(&counters, encoder)?;
         }
         let forgotten = chains.iter().flat_map(|(chain, it)| forgotten(*chain, it));
         encode_family(&FORGOTTEN, &forgotten.collect::<Vec<_>>(), &mut encoder)?;
@@ -426,7 +459,7 @@ fn encode_family<L: EncodeLabelSet, T, const N: usize>(
         let kind = it.kind.metric_type();
         let mut family = encoder.encode_descriptor(it.name, it.help, None, kind)?;
         for (label, value) in values {
-            encode_value(it.kind, (it.read)(value), family.encode_family(label)?)?;
+            it.encode(value, family.encode_family(label)?)?;
         }
     }
     Ok(())
@@ -435,7 +468,7 @@ fn encode_family<L: EncodeLabelSet, T, const N: usize>(
 pub(super) fn encode_value(
     kind: Kind,
     value: u64,
-    encoder: prometheus_client::encoding::MetricEncoder<'_>,
+    encoder: MetricEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     match kind {
         Kind::Counter => ConstCounter::new(value).encode(encoder),

@@ -31,7 +31,7 @@ fn query_and_form_are_read_together_and_sorted() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn unreadable_input_is_refused() {
     for (query, form, expected) in [
         (
             "a=1&a=1",

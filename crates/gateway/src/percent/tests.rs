@@ -22,13 +22,8 @@ fn decodes() {
         ("%C3", Err(Malformed::Utf8)),
         ("%ED%A0%80", Err(Malformed::Utf8)),
     ] {
-        assert_eq!(
-            decode(raw.as_bytes()).as_deref(),
-            expected.as_ref().copied(),
-            "{raw}"
-        );
+        assert_eq!(decode(raw).as_deref(), expected.as_ref().copied(), "{raw}");
     }
-    assert_eq!(decode(b"\xFF"), Err(Malformed::Utf8));
 }
 
 #[test]
@@ -40,15 +35,15 @@ fn encodes_all_but_unreserved() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(text in any::<String>()) {
+    fn encoded_text_is_decoded(text in any::<String>()) {
         let mut out = Vec::new();
         encode(&text, &mut out);
-        prop_assert_eq!(decode(&out).unwrap(), text.as_str());
+        prop_assert_eq!(decode(std::str::from_utf8(&out).unwrap()).unwrap(), text.as_str());
         prop_assert_eq!(encoded(&text).collect::<Vec<_>>(), out);
     }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(raw in any::<Vec<u8>>()) {
+    fn any_text_is_decoded_or_refused(raw in "[%+0-9a-fA-F\\PC]*") {
         if let Ok(text) = decode(&raw) {
             prop_assert!(text.len() <= raw.len());
         }

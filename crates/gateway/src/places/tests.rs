@@ -41,7 +41,7 @@ async fn the_longest_silent_stranger_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_at_work_stays_and_the_next_is_in_the_lobby() {
+async fn a_working_connection_stays_and_the_next_one_waits() {
     let places = places(2, 2);
     let polls = [
         seat(&places, HERE, Phase::Work).await,
@@ -82,7 +82,7 @@ async fn an_address_has_its_share() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_just_come_has_a_moment_to_begin() {
+async fn a_new_connection_has_a_moment_to_begin() {
     for phase in [Phase::Rest, Phase::Head] {
         let places = places(2, 2);
         let known = seat(&places, HERE, Phase::Rest).await;

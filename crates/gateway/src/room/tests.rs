@@ -23,7 +23,7 @@ async fn a_body_that_is_alone_has_what_it_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stands_still_is_cut_for_who_moves() {
+async fn a_stalled_body_is_cut_for_a_moving_one() {
     let room = Room::new(100);
     let (stands, moves) = (room.enter(), room.enter());
     stands.take(50).await.expect("there is room");
@@ -41,7 +41,7 @@ async fn who_stands_still_is_cut_for_who_moves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_whole_or_young_is_waited_for() {
+async fn whole_and_young_bodies_are_waited_for() {
     let room = Room::new(100);
     let (whole, young) = (room.enter(), room.enter());
     whole.take(50).await.expect("there is room");

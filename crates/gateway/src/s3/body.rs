@@ -1,10 +1,10 @@
 //! A body of a request to S3, as it comes: never gathered, but for small XML.
 //!
 //! Invariants:
-//! - SI1 nothing is read before [`Source::next`] is asked, so that a client that expects
+//! - SBODY-1 nothing is read before [`Source::next`] is asked, so that a client that expects
 //!   `100 Continue` sends nothing that would be refused by its head.
-//! - SI2 a body that stands still, or trickles, is refused with RequestTimeout. Only time in which
-//!   the server waits for its client counts.
+//! - SBODY-2 a body that stands still, or trickles, is refused with RequestTimeout. Only time in
+//!   which the server waits for its client counts.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use crate::signature::ChunkKey;
 const STILL_MAX: Duration = Duration::from_secs(20);
 /// Bytes that come at least in that time: what is slower keeps its connection for nothing.
 const BYTES_MIN: usize = 8 << 10;
-/// What `x-amz-content-sha256` says of a body that nobody hashes.
+/// What `x-amz-content-sha256` says of a body that is not hashed.
 pub(crate) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 const CONTENT_HASH: &str = "x-amz-content-sha256";
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_is_understood_or_refused() {
+    fn an_announced_checksum_is_understood_or_refused() {
         let hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(read(&[]).map(|it| it.told.length), Ok(Some(9)));
         let signed = read(&[(CONTENT_HASH, hash)]).map(|it| it.told.sha256.is_some());

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Invariants:
-//! - SK1 no byte is copied or held: only a line that is cut is, up to [`LINE_BYTES_MAX`].
-//! - SK2 the end is reached only after every chunk's signature, and that of the trailer, was what
-//!   was computed, where the body is signed.
+//! - CHUNK-1 no byte is copied or held: only a line that is cut is, up to [`LINE_BYTES_MAX`].
+//! - CHUNK-2 the end is reached only after every chunk's signature, and that of the trailer, was
+//!   what was computed, where the body is signed.
 //!
 //! Deliberately absent: what the fields of a trailer mean (`digest`); the sum of the sizes.
 

@@ -1,7 +1,7 @@
 //! What is computed over the bytes of a body, and compared with what the client says of them.
 //!
 //! Invariants:
-//! - SD1 every hash, checksum and length that a request names is compared before anything is
+//! - SDIGEST-1 every hash, checksum and length that a request names is compared before anything is
 //!   committed. Content-MD5 and the payload's hash are compared in constant time.
 
 use base64::Engine as _;

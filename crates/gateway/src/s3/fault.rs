@@ -1,6 +1,6 @@
 //! Refusals in S3's words: those of the service, and those of the gateway itself.
 //!
-//! Deliberately absent: which of them is counted or told to whom (`door::objects`).
+//! Deliberately absent: which of them is counted or told to whom (`handler::objects`).
 
 use fader_services::Reason;
 use fader_services::s3::{Code, Error};
@@ -113,7 +113,7 @@ pub(crate) fn of_signature(error: &SignatureError, is_header: bool) -> Fault {
     fault
 }
 
-/// Neither a signature nor a right that everybody has.
+/// Neither a signature nor a right that all callers have.
 pub(crate) fn access_denied() -> Fault {
     Error::of(Code::AccessDenied).into()
 }

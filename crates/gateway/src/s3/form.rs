@@ -1,8 +1,8 @@
 //! A form of a browser (`multipart/form-data`) as it comes: its fields, then the bytes of its file.
 //!
 //! Invariants:
-//! - SF1 fields are gathered, up to [`FIELDS_BYTES_MAX`] together; of the file only what may be the
-//!   beginning of the boundary is held.
+//! - SFORM-1 fields are gathered, up to [`FIELDS_BYTES_MAX`] together; of the file only what may be
+//!   the beginning of the boundary is held.
 //!
 //! Deliberately absent: fields after the file, which AWS passes over too; what fields mean
 //! (`post_policy`).
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_too_large_is_refused() {
+    fn input_cut_short_or_too_large_is_refused() {
         let text = form("hello");
         let code = |text: &str| read(text, 7).map_err(|fault| fault.code);
         assert_eq!(code(&text[..text.len() - 10]), Err("IncompleteBody"));

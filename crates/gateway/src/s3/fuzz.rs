@@ -1,4 +1,4 @@
-//! Whatever a stranger sends to S3: heads, chunks, forms and XML are understood or refused.
+//! All that a stranger sends to S3: heads, chunks, forms and XML are understood or refused.
 
 use std::cell::Cell;
 
@@ -118,7 +118,7 @@ fn fuzz_s3_chunks() {
             }
             let whole = chunks.finish();
             assert!(count <= 1 << 20);
-            assert!(!is_signed || whole.is_err(), "nobody signed it");
+            assert!(!is_signed || whole.is_err(), "it is not signed");
         }
     });
 }

@@ -135,7 +135,7 @@ pub(crate) fn read_tags(text: &str) -> Result<Pairs, Fault> {
     let mut tags = Pairs::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let decode = |raw: &str| percent::decode(raw.as_bytes()).map(std::borrow::Cow::into_owned);
+        let decode = |raw: &str| percent::decode(raw).map(std::borrow::Cow::into_owned);
         let name = decode(name).map_err(|_| invalid())?;
         let value = decode(value).map_err(|_| invalid())?;
         if tags.iter().any(|(other, _)| *other == name) {
@@ -306,7 +306,7 @@ impl CopySource {
             Some((path, version)) => (path, Some(read_version(version)?)),
             None => (text, None),
         };
-        let path = percent::decode_path(path.as_bytes()).map_err(|_| invalid())?;
+        let path = percent::decode_path(path).map_err(|_| invalid())?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = path.split_once('/').ok_or_else(invalid)?;
         if bucket.is_empty() || key.is_empty() {

@@ -6,12 +6,11 @@
 //! client ◀── render, settings ◀── Reply ◀────────────────────────────────┘
 //! ```
 //!
-//! Everything but `body` is pure. `door::objects` carries requests out with it.
+//! Everything but `body` is pure. `handler::objects` carries requests out with it.
 //!
 //! Deliberately absent: features of S3 that are left out (`operation`), meaning (`services`), bytes
 //! at rest (`node`).
 
-mod asked;
 pub(crate) mod body;
 pub(crate) mod checksum;
 mod chunks;
@@ -29,6 +28,5 @@ pub(crate) mod render;
 pub(crate) mod settings;
 pub(crate) mod xml;
 
-pub(crate) use asked::is_asked;
 pub(crate) use operation::{Feature, Operation};
-pub(crate) use place::Place;
+pub(crate) use place::{Place, bucket_of};

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants:
-//! - SP1 a path is decoded once. Dot segments, empty segments and encoded slashes are bytes of the
-//!   key, as AWS takes them: nothing is a folder here.
+//! - SPLACE-1 a path is decoded once. Dot segments, empty segments and encoded slashes are bytes of
+//!   the key, as AWS takes them: nothing is a folder here.
 
 use crate::percent::{self, Malformed};
 use crate::s3::fault::Fault;
@@ -31,7 +31,7 @@ impl Place {
     /// # Errors
     /// InvalidURI when the path cannot be decoded.
     pub(crate) fn read(path: &str, host: &str, domains: &[String]) -> Result<Place, Fault> {
-        let decoded = percent::decode_path(path.as_bytes()).map_err(|why| invalid(path, why))?;
+        let decoded = percent::decode_path(path).map_err(|why| invalid(path, why))?;
         let mut signed = Vec::with_capacity(path.len());
         for (at, part) in decoded.split('/').enumerate() {
             if 0 < at {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_refused() {
+    fn undecodable_input_is_refused() {
         for path in ["/b/%", "/b/%f", "/b/%FF"] {
             let fault = Place::read(path, "localhost", &[]).expect_err("it is none");
             assert_eq!((fault.code, fault.status), ("InvalidURI", 400), "{path}");

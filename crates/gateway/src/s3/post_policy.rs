@@ -1,8 +1,8 @@
 //! The policy of a form: which fields it allows, how large the file may be, and until when.
 //!
 //! Invariants:
-//! - SY1 every condition holds, and every field is named by one, but for those that sign and those
-//!   that begin with `x-ignore-`.
+//! - SPOLICY-1 every condition holds, and every field is named by one, but for those that sign and
+//!   those that begin with `x-ignore-`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

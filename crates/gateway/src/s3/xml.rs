@@ -1,9 +1,9 @@
 //! XML of S3: bodies of requests as a bounded tree, and replies without space between elements.
 //!
 //! Invariants:
-//! - SX1 a tree has at most [`ELEMENTS_MAX`] elements, [`DEPTH_MAX`] inside each other: its memory
-//!   is a small multiple of its text.
-//! - SX2 entities are the five of XML and characters by number; a document type is refused.
+//! - SXML-1 a tree has at most [`ELEMENTS_MAX`] elements, [`DEPTH_MAX`] inside each other: its
+//!   memory is a small multiple of its text.
+//! - SXML-2 entities are the five of XML and characters by number; a document type is refused.
 //!
 //! Deliberately absent: namespaces and attributes, but for the type of a grantee.
 

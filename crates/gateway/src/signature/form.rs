@@ -33,7 +33,7 @@ enum Version<'a> {
 
 impl<'a> Form<'a> {
     /// Reads the fields of a form; `get` finds one by its name in lower case. `None` of a form that
-    /// nobody signed.
+    /// is not signed.
     pub(crate) fn read(get: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Form<'a>>, Error> {
         let Some(policy) = get("policy") else {
             return match get("signature").or(get("x-amz-signature")) {

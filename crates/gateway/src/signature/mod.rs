@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Invariants:
-//! - S1 a request passes only if its signature covers its method, host, path and every parameter.
-//! - S2 nobody learns by a shortcut: for an unknown key a signature is computed too, and a disabled
-//!   key is refused as an unknown one. Only the log tells them apart.
-//! - S3 signatures are compared in constant time.
+//! - SIGN-1 a request passes only if its signature covers its method, host, path and every
+//!   parameter.
+//! - SIGN-2 no client learns by a shortcut. For an unknown key a signature is computed too, and a
+//!   disabled key is refused as an unknown one. Only the log tells them apart.
+//! - SIGN-3 signatures are compared in constant time.
 //!
 //! Deliberately absent: session tokens. One that is sent is signed like any parameter, and means
 //! nothing.
@@ -32,7 +33,7 @@ use fader_services::simpledb::{Code, Error};
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
-use crate::complaints::Complaints;
+use crate::log_limiter::LogLimiter;
 use crate::parameters::Parameters;
 use crate::refusal::refuse;
 
@@ -94,7 +95,7 @@ pub(crate) struct Signer {
 pub(crate) struct Verifier {
     clock_skew: Duration,
     derived: v4::DerivedKeys,
-    complaints: Arc<Complaints>,
+    log_limiter: Arc<LogLimiter>,
 }
 
 enum Presented<'a> {
@@ -109,13 +110,13 @@ impl Verifier {
         Verifier {
             clock_skew,
             derived: v4::DerivedKeys::default(),
-            complaints: Arc::default(),
+            log_limiter: Arc::default(),
         }
     }
 
     /// Where what it refuses is counted.
-    pub(crate) fn complaints(&self) -> &Arc<Complaints> {
-        &self.complaints
+    pub(crate) fn log_limiter(&self) -> &Arc<LogLimiter> {
+        &self.log_limiter
     }
 
     fn skew_s(&self) -> i64 {
@@ -126,7 +127,7 @@ impl Verifier {
     /// right. `query` are the parameters of its URI, if they can be read. Nothing is verified.
     ///
     /// # Errors
-    /// What [`Verifier::verify`] says of a header that cannot be right, whatever the body is.
+    /// What [`Verifier::verify`] says of a header that cannot be right, with any body.
     pub(crate) fn is_plausible(
         &self,
         headers: &HeaderMap,
@@ -220,7 +221,7 @@ impl Verifier {
             Some(key) if key.key.status == KeyStatus::Active => Err(does_not_match()),
             Some(_) => {
                 tracing::debug!(key_id, is_signed, "refused: the access key is disabled");
-                self.complaints.add(&format!("disabled key {key_id}"));
+                self.log_limiter.add(&format!("disabled key {key_id}"));
                 Err(unknown_key())
             }
             None => {
@@ -370,11 +371,18 @@ fn unknown_key() -> Error {
     )
 }
 
-/// Keys cannot be read, as where a member does not serve: nothing was tried, and nobody can say who
-/// asked.
+/// Keys cannot be read, as where a member does not serve: nothing was tried, and the caller is
+/// unknown.
 fn unreadable(refusal: &Refusal) -> Error {
     tracing::debug!(%refusal, "access keys cannot be read");
-    Error::unavailable(Reason::NoMember, Reason::NoMember.sentence())
+    let reason = match refusal {
+        Refusal::Unavailable {
+            reason: Reason::UnknownKeys,
+            ..
+        } => Reason::UnknownKeys,
+        _ => Reason::NoMember,
+    };
+    Error::unavailable(reason, reason.sentence())
 }
 
 #[cfg(test)]

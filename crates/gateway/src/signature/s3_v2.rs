@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants:
-//! - S4 every parameter that chooses an operation, a version, a part or a header of the reply is
-//!   signed. Parameters of lists are not: the version leaves them out.
+//! - SIGN-4 every parameter that chooses an operation, a version, a part or a header of the reply
+//!   is signed. Parameters of lists are not: the version leaves them out.
 //!
 //! Deliberately absent: the signature of a body, which the version has not.
 

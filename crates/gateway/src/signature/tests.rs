@@ -1,4 +1,4 @@
-//! Recorded requests are verified; whatever differs from them is refused.
+//! Recorded requests are verified; requests that differ from them are refused.
 
 mod s3;
 
@@ -200,6 +200,20 @@ fn without_keys_to_read_the_service_is_unavailable() {
         let error = verify_by(&verifier(), request, NOW_S, unreadable).unwrap_err();
         assert_eq!(error.code, Code::ServiceUnavailable);
     }
+}
+
+#[test]
+fn a_flood_of_unknown_keys_is_told_apart_from_an_outage() {
+    let request = recorded("v4-header");
+    let refused = |reason: Reason| {
+        let words = reason.sentence().to_owned();
+        let busy = |_: &str| Err(Refusal::Unavailable { reason, words });
+        verify_by(&verifier(), request, NOW_S, busy)
+            .unwrap_err()
+            .reason
+    };
+    assert_eq!(refused(Reason::UnknownKeys), Some(Reason::UnknownKeys));
+    assert_eq!(refused(Reason::Stopping), Some(Reason::NoMember));
 }
 
 #[test]
@@ -466,7 +480,7 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_differs_from_the_signed_request_is_refused() {
+fn a_request_unlike_the_signed_one_is_refused() {
     let keys = Keys::one(KeyStatus::Active, SECRET);
     for &(name, from, to, expected) in CHANGED {
         let changed = recorded(name).replacen(from, to, 1);
@@ -494,7 +508,7 @@ fn a_hash_that_the_client_names_is_not_believed() {
 }
 
 #[test]
-fn without_signature_there_is_nobody() {
+fn without_signature_there_is_no_principal() {
     let keys = Keys::one(KeyStatus::Active, SECRET);
     let request = "POST / HTTP/1.1\nHost: localhost\n\nAction=ListDomains&Version=2009-04-15";
     assert_eq!(outcome(request, NOW_S, &keys), "unsigned");

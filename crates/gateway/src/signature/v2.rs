@@ -1,7 +1,7 @@
 //! Signature version 2: HMAC over the method, host, path and sorted parameters.
 //!
 //! The host is the `Host` header in lower case. Clients disagree on the lower case and on whether
-//! the port belongs to it, so that their readings are tried too: they name the same place.
+//! the port belongs to it. So their readings are tried too: they name the same place.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

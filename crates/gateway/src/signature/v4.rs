@@ -26,7 +26,7 @@ use crate::percent;
 use crate::refusal::refuse;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// A request goes to the service that its scope names (`sqs::is_asked`, `s3::is_asked`).
+/// A request goes to the service that its scope names (`AskedService`).
 const SERVICES: [&str; 3] = ["sdb", "sqs", super::S3];
 const TERMINATOR: &str = "aws4_request";
 /// Where the service stands in a credential.

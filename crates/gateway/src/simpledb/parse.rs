@@ -1,9 +1,9 @@
 //! From parameters to a request.
 //!
-//! A list's members carry an index (`Attribute.3.Name`), any number of up to ten digits; they are
-//! taken in numeric order, gaps do not matter, and a single member may go without an index
+//! A list's members carry an index (`Attribute.3.Name`), any number of up to ten digits. They are
+//! taken in numeric order, and gaps do not matter. A single member may go without an index
 //! (`Expected.Name`). What the request's type leaves optional stays so: services judge it.
-//! Parameters that no action knows are ignored, as AWS does; a member of a known list that cannot
+//! Parameters that no action knows are ignored, as AWS does. A member of a known list that cannot
 //! be understood is refused, so that nothing is half stored.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use fader_services::simpledb::{
     AttributeDelete, AttributePut, Code, Error, Expected, ItemDelete, ItemPut, PageToken, Request,
 };
 
-use crate::consistency::Nature;
+use crate::consistency::CollectionOptions;
 use crate::parameters::{Parameter, Parameters, given_twice};
 use crate::simpledb::Action;
 
@@ -24,21 +24,21 @@ const INDEX_DIGITS_MAX: usize = 10;
 
 /// The request for `action` with these parameters.
 ///
-/// `nature` is what the headers and parameters of consistency say of a domain to be created.
+/// `options` is what the headers and parameters of consistency say of a domain to be created.
 pub(crate) fn request(
     action: Action,
     parameters: &Parameters<'_>,
-    nature: Nature,
+    options: CollectionOptions,
 ) -> Result<Request, Error> {
-    nature.check_is_for(action)?;
+    options.check_is_for(action)?;
     let text = |name| parameters.get(name).map(str::to_owned);
     let required = |name| text(name).ok_or_else(|| missing(name));
     let domain = || required("DomainName");
     Ok(match action {
         Action::CreateDomain => Request::CreateDomain {
             domain: domain()?,
-            mode: nature.mode,
-            preference: nature.preference,
+            mode: options.mode,
+            preference: options.preference,
         },
         Action::DeleteDomain => Request::DeleteDomain { domain: domain()? },
         Action::DomainMetadata => Request::DomainMetadata { domain: domain()? },

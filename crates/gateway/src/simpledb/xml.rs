@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use fader_services::simpledb::{
-    Answered, Attribute, DomainMetadata, Error, Item, PageToken, Reply,
+    Attribute, CostedReply, DomainMetadata, Error, Item, PageToken, Reply,
 };
 
 use crate::simpledb::{Action, Version};
@@ -19,7 +19,7 @@ const REPLY_BYTES: usize = 512;
 pub(crate) fn reply(
     version: Version,
     action: Action,
-    answered: &Answered,
+    answered: &CostedReply,
     request_id: &str,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(REPLY_BYTES + content_bytes(&answered.reply));

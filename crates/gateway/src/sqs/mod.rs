@@ -15,7 +15,7 @@ mod render;
 pub(crate) use action::Action;
 pub(crate) use node::{Form, Node, malformed};
 pub(crate) use parse::parse;
-pub(crate) use protocol::{Protocol, is_asked, protocol_of, region_of, target};
+pub(crate) use protocol::{Protocol, TARGET, protocol_of, region_of, target};
 pub(crate) use render::{Place, Rendered, error, reply, side};
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A request's parameters as a tree, whichever protocol they came by.
+//! A request's parameters as a tree, from either protocol.
 
 use std::collections::BTreeMap;
 

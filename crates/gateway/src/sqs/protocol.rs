@@ -2,15 +2,16 @@
 //! `X-Amz-Target`, then by `Version`.
 
 use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HeaderName};
 
+use crate::asked::{credential_in, service_in};
 use crate::parameters::Parameters;
 
-const TARGET: &str = "x-amz-target";
+/// The header that names an action of AWS JSON.
+pub(crate) const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const TARGET_PREFIX: &str = "AmazonSQS.";
 const VERSION: &str = "2012-11-05";
-/// Where the service stands in `key/day/region/service/aws4_request`.
-const SERVICE_AT: usize = 3;
+/// Where the region stands in `key/day/region/service/aws4_request`.
 const REGION_AT: usize = 2;
 const REGION: &str = "us-east-1";
 
@@ -23,15 +24,6 @@ pub(crate) enum Protocol {
     Query,
 }
 
-/// What the headers say of the service: of SQS, of another one, or nothing.
-pub(crate) fn is_asked(headers: &HeaderMap) -> Option<bool> {
-    let scope = credential(headers).and_then(|it| it.split('/').nth(SERVICE_AT));
-    match scope {
-        Some(service) => Some(service == "sqs"),
-        None => headers.get(TARGET).map(|_| target(headers).is_some()),
-    }
-}
-
 /// The protocol of a request to SQS, and its region; `None` of a request to another service. Its
 /// form is read as parameters already, unless it is JSON.
 pub(crate) fn protocol_of(
@@ -40,7 +32,7 @@ pub(crate) fn protocol_of(
 ) -> Option<(Protocol, String)> {
     let presigned = parameters.get("X-Amz-Credential");
     let scope = credential(headers).or(presigned);
-    let service = scope.and_then(|it| it.split('/').nth(SERVICE_AT));
+    let service = scope.and_then(service_in);
     let is_sqs = match service {
         Some(service) => service == "sqs",
         None if headers.contains_key(TARGET) => target(headers).is_some(),
@@ -77,9 +69,7 @@ pub(crate) fn target(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn credential(headers: &HeaderMap) -> Option<&str> {
-    let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (_, rest) = header.split_once("Credential=")?;
-    rest.split([',', ' ']).next()
+    credential_in(headers.get(AUTHORIZATION)?.to_str().ok()?)
 }
 
 fn is_region(region: &str) -> bool {

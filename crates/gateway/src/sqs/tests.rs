@@ -90,7 +90,7 @@ fn both_protocols_come_to_the_same_command() {
 }
 
 #[test]
-fn a_queue_is_named_by_its_url_whatever_its_host_or_by_the_path() {
+fn a_queue_is_named_by_its_url_with_any_host_or_by_the_path() {
     for url in [
         URL,
         "https://elsewhere/000000000001/jobs",

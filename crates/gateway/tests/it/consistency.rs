@@ -43,7 +43,7 @@ fn told(reply: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn who_asks_for_nothing_is_told_nothing() {
+async fn a_request_without_options_has_no_extra_headers() {
     let server = with_cats().await;
     for form in [PUT, GET, SELECT] {
         let reply = server.post(form).await;
@@ -92,7 +92,7 @@ async fn levels_are_taken_as_header_and_as_parameter() {
 }
 
 #[tokio::test]
-async fn what_does_not_go_together_is_refused_and_not_done() {
+async fn contradictory_options_are_refused_without_effect() {
     let server = with_cats().await;
     let consistent = format!("{GET}&ConsistentRead=true");
     let select = format!("{SELECT}&ConsistentRead=true");

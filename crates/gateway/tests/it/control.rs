@@ -1,6 +1,8 @@
 //! The administrator's socket.
 
 use fader_gateway::Settings;
+use fader_services::ErrorCode;
+use serde_json::Value;
 
 use crate::server::{KEY_ID, Server, anonymous, exchange};
 
@@ -49,7 +51,7 @@ async fn keys_live_and_die() {
             (status, reply["consistency"].as_str().unwrap()),
             (200, expected)
         );
-        let stored = server.node.open_key(id).unwrap().unwrap();
+        let stored = server.node.open_key(id).await.unwrap().unwrap();
         let stored = stored
             .key
             .preference
@@ -61,7 +63,7 @@ async fn keys_live_and_die() {
         let path = format!("/keys/{id}/{action}");
         let (status, reply) = ask(&server, "POST", &path, "").await;
         assert_eq!((status, reply["status"].as_str().unwrap()), (200, expected));
-        let stored = server.node.open_key(id).unwrap().unwrap();
+        let stored = server.node.open_key(id).await.unwrap().unwrap();
         assert_eq!(format!("{:?}", stored.key.status).to_lowercase(), expected);
     }
 
@@ -82,36 +84,53 @@ async fn keys_live_and_die() {
     server.stop().await;
 }
 
+/// A refusal says all that the row of its code has, with the row's status.
+#[track_caller]
+fn check_refusal(status: u16, reply: &Value) {
+    assert!(reply["error"].is_string(), "{reply}");
+    let code = reply["code"].as_str().and_then(ErrorCode::of_name);
+    let row = code.map(ErrorCode::row).unwrap();
+    assert_eq!(row.status, Some(status), "{reply}");
+    let told = (&reply["kind"], &reply["do"]);
+    assert_eq!(told, (&row.kind.name().into(), &row.action.into()));
+}
+
 #[tokio::test]
-async fn what_cannot_be_done_is_said() {
+async fn impossible_commands_are_explained() {
     let server = Server::start(anonymous()).await;
     let long = format!("{{\"note\":\"{}\"}}", "x".repeat(5000));
     for (method, path, body, expected) in [
-        ("GET", "/", "", 404),
-        ("GET", "/keys/", "", 404),
-        ("PUT", "/keys", "", 404),
-        ("POST", "/keys/none/disable", "", 404),
-        ("POST", "/keys/none/rotate", "", 404),
-        ("POST", "/keys//enable", "", 404),
-        ("POST", "/keys", "{", 400),
-        ("POST", "/keys", "[]", 400),
-        ("POST", "/keys", "{\"account\":7}", 400),
-        ("POST", "/keys", "{\"acount\":\"\"}", 400),
-        ("POST", "/keys", "{\"account\":\"me\"}", 400),
-        ("POST", "/keys", "\u{1}", 400),
-        ("POST", "/keys", "{\"consistency\":\"weak\"}", 400),
+        ("GET", "/", "", "not-found"),
+        ("POST", "/cluster/kill", "{\"name\":\"n2\"}", "not-found"),
+        ("GET", "/keys/", "", "not-found"),
+        ("PUT", "/keys", "", "not-found"),
+        ("POST", "/keys/none/disable", "", "not-found"),
+        ("POST", "/keys/none/rotate", "", "not-found"),
+        ("POST", "/keys//enable", "", "not-found"),
+        ("POST", "/keys", "{", "call-invalid"),
+        ("POST", "/keys", "[]", "call-invalid"),
+        ("POST", "/keys", "{\"account\":7}", "call-invalid"),
+        ("POST", "/keys", "{\"acount\":\"\"}", "call-invalid"),
+        ("POST", "/keys", "{\"account\":\"me\"}", "call-invalid"),
+        ("POST", "/keys", "\u{1}", "call-invalid"),
+        (
+            "POST",
+            "/keys",
+            "{\"consistency\":\"weak\"}",
+            "call-invalid",
+        ),
         (
             "POST",
             "/keys/none/set",
             "{\"consistency\":\"strong\"}",
-            404,
+            "not-found",
         ),
-        ("POST", "/keys/none/set", "{\"note\":\"x\"}", 400),
-        ("POST", "/keys", &long, 413),
+        ("POST", "/keys/none/set", "{\"note\":\"x\"}", "call-invalid"),
+        ("POST", "/keys", &long, "body-too-large"),
     ] {
         let (status, reply) = ask(&server, method, path, body).await;
-        assert_eq!(status, expected, "{method} {path} {body} {reply}");
-        assert!(reply["error"].is_string(), "{reply}");
+        assert_eq!(reply["code"], expected, "{method} {path} {body} {reply}");
+        check_refusal(status, &reply);
     }
     let (_, keys) = ask(&server, "GET", "/keys", "").await;
     assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
@@ -128,7 +147,7 @@ async fn modes_of_domains_are_told_and_changed() {
     let order = format!("{domain}/mode");
     let (status, told) = ask(&server, "GET", domain, "").await;
     let expected = serde_json::json!({
-        "account": "000000000001", "domain": "carts", "mode": "strong", "away": [], "silent": [],
+        "account": "000000000001", "domain": "carts", "mode": "strong", "absent": [], "silent": [],
     });
     assert_eq!((status, told), (200, expected));
     for mode in ["mixed", "eventual", "mixed", "strong"] {
@@ -136,7 +155,7 @@ async fn modes_of_domains_are_told_and_changed() {
             ask(&server, "POST", &order, &format!("{{\"mode\":\"{mode}\"}}")).await;
         assert_eq!(status, 200, "{told}");
         // On the way to strong it is closing first.
-        let is_on_its_way = mode == "strong" && told["mode"] == "closing";
+        let is_on_its_way = mode == "strong" && told["mode"] == "draining";
         assert!(told["mode"] == mode || is_on_its_way, "{told}");
         while ask(&server, "GET", domain, "").await.1["mode"] != mode {}
     }
@@ -165,7 +184,7 @@ async fn modes_of_domains_are_told_and_changed() {
         ("POST", order.as_str(), "{}", 400),
         ("POST", order.as_str(), "[]", 400),
         ("POST", order.as_str(), "{\"mode\":7}", 400),
-        ("POST", order.as_str(), "{\"mode\":\"closing\"}", 400),
+        ("POST", order.as_str(), "{\"mode\":\"draining\"}", 400),
         (
             "POST",
             order.as_str(),
@@ -181,8 +200,26 @@ async fn modes_of_domains_are_told_and_changed() {
     ] {
         let (status, reply) = ask(&server, method, path, body).await;
         assert_eq!(status, expected, "{method} {path} {body} {reply}");
-        assert!(reply["error"].is_string(), "{reply}");
+        check_refusal(status, &reply);
     }
     assert_eq!(ask(&server, "GET", domain, "").await.1["mode"], "mixed");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_outage_may_be_asked_again_later() {
+    let server = Server::start(anonymous()).await;
+    server.node.close().await;
+    let mode = r#"{"mode":"eventual"}"#;
+    for (path, body) in [
+        ("/keys", "{}"),
+        ("/keys/AKIA/disable", ""),
+        ("/domains/000000000001/cats/mode", mode),
+    ] {
+        let (status, refused) = ask(&server, "POST", path, body).await;
+        let told = (status, &refused["code"], &refused["error"]);
+        let expected = (503, &"stopping".into(), &"the node is stopping".into());
+        assert_eq!(told, expected, "{path}");
+    }
     server.stop().await;
 }

@@ -6,7 +6,7 @@ use fader_gateway::Settings;
 
 use crate::server::{Server, anonymous, outcome};
 
-/// A bucket that is empty for good after its burst: no test waits a thousand seconds.
+/// A bucket that is permanently empty after its burst: no test waits a thousand seconds.
 const NEVER_AGAIN: &str = "0.000001/s";
 
 async fn limited(limit: &str) -> Server {
@@ -28,7 +28,7 @@ const GET: &str = "Action=GetAttributes&Version=2009-04-15&DomainName=cats&ItemN
                    &ConsistentRead=true";
 
 #[tokio::test]
-async fn what_is_beyond_the_rate_is_refused_and_takes_no_effect() {
+async fn requests_beyond_the_rate_are_refused_without_effect() {
     let server = limited(&format!("puts={NEVER_AGAIN}+2,gets={NEVER_AGAIN}+3")).await;
     let create = "Action=CreateDomain&Version=2009-04-15&DomainName=cats";
     assert_eq!(outcome(&server.post(create).await), (200, ""));

@@ -66,7 +66,7 @@ async fn a_body_that_stands_still_gives_way() {
     let large = post(&format!("{LIST}&X={}", "x".repeat(90_000)));
     let mut first = server.connect().await;
     first.write_all(&large.as_bytes()[..80_000]).await.unwrap();
-    // Whoever is answered comes after the first in all that the server does.
+    // A client that is answered comes after the first in all that the server does.
     server.check_alive().await;
     let reply = server.exchange(large.as_bytes()).await;
     assert_eq!(outcome(&reply), (200, ""), "{reply}");
@@ -233,7 +233,7 @@ async fn clients_that_do_not_read_are_cut() {
     };
     let server = Server::start(settings).await;
     let mut connection = server.connect().await;
-    // Each reply repeats the unknown action; nobody reads them, until the server gives up.
+    // Each reply repeats the unknown action; they are not read, until the server gives up.
     let request = format!(
         "GET /?Version=2009-04-15&Action={} HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "x".repeat(50_000)
@@ -356,7 +356,7 @@ async fn stopping_ends_resting_and_unfinished_connections() {
         .unwrap();
     let mut running = server.connect().await;
     running.write_all(post(LIST).as_bytes()).await.unwrap();
-    // Whoever is answered has been accepted, and all before it.
+    // A client that is answered has been accepted, and all before it.
     let reply = read_reply(&mut running).await;
     assert_eq!(outcome(&reply), (200, ""));
     server.signal_stop();

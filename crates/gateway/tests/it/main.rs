@@ -1,6 +1,6 @@
 //! A gateway on a real node and real sockets, driven by raw bytes.
 //!
-//! Time limits are short here so that being late is quick; no test depends on how long anything
+//! Time limits are short here so that being late is quick. No test depends on how long anything
 //! takes, only on what happens in the end.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]

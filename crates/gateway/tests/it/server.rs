@@ -26,7 +26,7 @@ pub(crate) struct Server {
     _data: tempfile::TempDir,
 }
 
-/// Settings of most tests: unsigned requests are somebody's.
+/// Settings of most tests: unsigned requests have an account.
 pub(crate) fn anonymous() -> Settings {
     Settings {
         anonymous: Some(AccountId("000000000001".to_owned())),

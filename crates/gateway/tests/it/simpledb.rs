@@ -235,7 +235,7 @@ async fn health_and_metrics_need_no_signature() {
     for line in [
         "fader_requests_total{action=\"ListDomains\",code=\"AuthMissingFailure\"} 1\n",
         "fader_requests_total{action=\"Select\",code=\"ok\"} 0\n",
-        "fader_request_seconds_count{action=\"ListDomains\"} 1\n",
+        "fader_request_duration_seconds_count{action=\"ListDomains\"} 1\n",
         "\nfader_connections ",
         "fader_requests_in_flight 1\n",
         "\nfader_log_entries_total ",

@@ -1,4 +1,4 @@
-//! Chunks: AWS's published examples, and whatever differs from them.
+//! Chunks: AWS's published examples, and texts that differ from them.
 
 use proptest::prelude::*;
 
@@ -88,7 +88,7 @@ fn the_published_example_with_a_trailer_is_verified() {
 }
 
 #[test]
-fn whatever_differs_is_refused() {
+fn each_difference_is_refused() {
     let text = String::from_utf8(body()).expect("it is text");
     let signed = |text: &str| read(Chunks::new(Some(key(SEED)), false), text.as_bytes(), 997);
     for (from, to) in [

@@ -159,7 +159,7 @@ fn deletions_are_told_one_by_one() {
 }
 
 #[test]
-fn what_a_commit_came_to_is_shown() {
+fn the_outcome_of_a_commit_is_shown() {
     let put = Put {
         version: None,
         etag: "e-2".to_owned(),

@@ -139,7 +139,7 @@ fn rules_of_lifecycles_are_shown_as_they_were_read() {
 }
 
 #[test]
-fn what_is_no_setting_is_refused() {
+fn an_unknown_setting_is_refused() {
     let rule = |inner: &str| {
         format!("<LifecycleConfiguration><Rule>{inner}</Rule></LifecycleConfiguration>")
     };

@@ -19,7 +19,7 @@ fn a_document_is_read_as_a_tree() {
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
+fn a_malformed_document_is_refused() {
     let deep = format!("{}{}", "<A>".repeat(14), "</A>".repeat(14));
     let wide = format!("<A>{}</A>", "<B/>".repeat(ELEMENTS_MAX + 1));
     for text in [
@@ -48,7 +48,7 @@ fn what_is_no_document_is_refused() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(text in "[^\u{0}-\u{8}\u{b}\u{c}\u{e}-\u{1f}\u{fffe}\u{ffff}]*") {
+    fn written_values_are_read(text in "[^\u{0}-\u{8}\u{b}\u{c}\u{e}-\u{1f}\u{fffe}\u{ffff}]*") {
         let mut writer = Writer::new("A");
         writer.text("B", &text);
         let root = Element::parse(&writer.done(), "A").unwrap();

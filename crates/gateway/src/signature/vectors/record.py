@@ -1,9 +1,9 @@
 """Writes the *.http files beside it: requests as botocore sends them, signed at a fixed time.
 
 Run with `python3 record.py` where boto3 is installed. Nothing leaves the process: each request is
-caught before it is sent. The keys are AWS's examples and open nothing. `v2-sha1-get` and
-`v4-form` are not botocore's: it knows neither HmacSHA1 nor X-Amz-* in a form; the first is signed
-by the few lines of `sha1` below, the second is botocore's presigned query moved into the body.
+caught before it is sent. The keys are AWS's examples and open nothing. `v2-sha1-get` and `v4-form`
+are not botocore's: it knows neither HmacSHA1 nor X-Amz-* in a form. The first is signed by the few
+lines of `sha1` below; the second is botocore's presigned query moved into the body.
 """
 
 import base64

@@ -9,7 +9,7 @@ fn parse(form: &str) -> Result<Request, String> {
     let parameters =
         Parameters::read(b"", form.as_bytes(), 100).map_err(|error| error.to_string())?;
     let action = Action::of(&parameters, Version::V2007).map_err(|error| error.to_string())?;
-    request(action, &parameters, Nature::default()).map_err(|error| error.to_string())
+    request(action, &parameters, CollectionOptions::default()).map_err(|error| error.to_string())
 }
 
 fn some(text: &str) -> Option<String> {
@@ -348,7 +348,7 @@ fn members_that_cannot_be_understood_are_refused() {
 }
 
 #[test]
-fn what_is_missing_or_contradictory_is_refused() {
+fn missing_or_contradictory_parameters_are_refused() {
     let missing = "MissingParameter: The request must contain the parameter";
     let replace = "FeatureDeprecated: The replace flag must be specified per attribute, not per \
         item.";

@@ -17,7 +17,7 @@ fn check_xml(xml: &[u8], expect: &Expect) {
 }
 
 fn check(action: Action, reply_value: Reply, expect: &Expect) {
-    let answered = Answered {
+    let answered = CostedReply {
         reply: reply_value,
         box_usage: BoxUsage(219_961),
     };
@@ -225,7 +225,7 @@ fn query_of_2007() {
         names,
         next_token: None,
     };
-    let answered = Answered {
+    let answered = CostedReply {
         reply: reply_value,
         box_usage: BoxUsage(0),
     };
@@ -291,7 +291,7 @@ fn refusals() {
 }
 
 #[test]
-fn what_xml_cannot_carry_is_in_base64() {
+fn characters_outside_xml_are_in_base64() {
     for (text, expected) in [
         ("plain ~", "<V>plain ~</V>"),
         ("a&b<c>d\"e'", "<V>a&amp;b&lt;c&gt;d\"e'</V>"),

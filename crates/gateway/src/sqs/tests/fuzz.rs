@@ -1,5 +1,5 @@
-//! Requests made of the words of SQS in any order and of any type: an exact refusal or a command,
-//! and nothing that is larger than what came.
+//! Requests made of the words of SQS in any order and of any type. The result is an exact refusal
+//! or a command, and nothing that is larger than what came.
 
 use fader_services::policy::Principal;
 use fader_services::service::Service as _;

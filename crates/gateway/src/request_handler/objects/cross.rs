@@ -10,29 +10,29 @@ use hyper::{Method, StatusCode};
 
 use super::caller::By;
 use super::{Answer, host, plain, set};
-use crate::door::Door;
+use crate::request_handler::RequestHandler;
 use crate::s3::cors::{self, Asked as Wanted};
 use crate::s3::fault::{Fault, invalid_request};
 use crate::s3::{Place, head};
 
 /// The rules of a bucket, for any caller; none where it cannot be asked.
-async fn rules(door: &Door, bucket: &str) -> Vec<CorsRule> {
-    let Ok(Some(owner)) = door.node.bucket_owner(bucket) else {
+async fn rules(handler: &RequestHandler, bucket: &str) -> Vec<CorsRule> {
+    let Ok(Some(owner)) = handler.node.bucket_owner(bucket).await else {
         return Vec::new();
     };
     let command = Command::GetSetting(OneSetting {
         bucket: bucket.to_owned(),
         name: SettingName::Cors,
     });
-    let (outcome, _) = door.node.call(By::account(&owner).call(command)).await;
+    let (outcome, _) = handler.node.call(By::account(&owner).call(command)).await;
     match own::<S3>(outcome) {
         Ok(Reply::Setting(Setting::Cors(rules))) => rules,
         _ => Vec::new(),
     }
 }
 
-/// Answers a preflight: whether a page may send a request. Nobody signs one.
-pub(super) async fn preflight(door: &Door, parts: &Parts, place: &Place) -> Answer {
+/// Answers a preflight: whether a page may send a request. No client signs one.
+pub(super) async fn preflight(handler: &RequestHandler, parts: &Parts, place: &Place) -> Answer {
     let text = |name: &str| head::text(&parts.headers, name);
     let (Some(origin), Some(method)) = (text("origin")?, text("access-control-request-method")?)
     else {
@@ -45,7 +45,7 @@ pub(super) async fn preflight(door: &Door, parts: &Parts, place: &Place) -> Answ
         method,
         headers: text("access-control-request-headers")?.unwrap_or_default(),
     };
-    let rules = rules(door, &place.bucket).await;
+    let rules = rules(handler, &place.bucket).await;
     let Some(headers) = cors::headers(&rules, wanted, true) else {
         return Err(Fault::new(
             "AccessForbidden",
@@ -65,19 +65,19 @@ pub(super) async fn preflight(door: &Door, parts: &Parts, place: &Place) -> Answ
 }
 
 /// Adds what lets a page of another origin see a reply, also one that refuses.
-pub(super) async fn add_headers(door: &Door, parts: &Parts, headers: &mut HeaderMap) {
+pub(super) async fn add_headers(handler: &RequestHandler, parts: &Parts, headers: &mut HeaderMap) {
     let text = |name: &str| head::text(&parts.headers, name).ok().flatten();
     let Some(origin) = text("origin").filter(|_| parts.method != Method::OPTIONS) else {
         return;
     };
-    let domains = &door.settings.s3_domains;
+    let domains = &handler.settings.s3_domains;
     let Ok(place) = Place::read(parts.uri.path(), host(parts), domains) else {
         return;
     };
     if place.bucket.is_empty() {
         return;
     }
-    let rules = rules(door, &place.bucket).await;
+    let rules = rules(handler, &place.bucket).await;
     let wanted = Wanted {
         origin,
         method: text("access-control-request-method").unwrap_or(parts.method.as_str()),

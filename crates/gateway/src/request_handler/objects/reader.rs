@@ -1,7 +1,8 @@
 //! Bytes of an object on their way out: from the index, and from blocks, a piece at a time.
 //!
 //! Invariants:
-//! - DR1 all bytes are of one version: each page of the index is asked for it, by id and ETag.
+//! - OBJREAD-1 all bytes are of one version: each page of the index is asked for it, by id and
+//!   ETag.
 
 use std::collections::VecDeque;
 
@@ -20,10 +21,10 @@ use super::{odd, of_trouble};
 use crate::outgoing::{Cut, Outgoing};
 use crate::s3::fault::Fault;
 
-/// Bytes that are read at once.
-const READ_BYTES: u64 = 256 << 10;
+/// Bytes of a block that are read at once: reads end where multiples of it do, and so with pieces.
+const READ_BYTES: u64 = 1 << 20;
 /// Pieces that are read ahead of a client.
-const AHEAD: usize = 2;
+const AHEAD: usize = 1;
 
 /// Why bytes are not there.
 pub(super) enum Unreadable {
@@ -109,7 +110,8 @@ impl Reader {
                 continue;
             }
             let offset = self.at - self.pieces_at;
-            let count = (piece_end.min(self.end) - self.at).min(READ_BYTES);
+            let to_boundary = READ_BYTES - offset % READ_BYTES;
+            let count = (piece_end.min(self.end) - self.at).min(to_boundary);
             let bytes = match piece {
                 Piece::Inline(bytes) => bytes.slice(index(offset)..index(offset + count)),
                 Piece::Block(block) => {

@@ -1,4 +1,4 @@
-//! Carries out exports of domains that are due: reads a domain on one state of its chain, and
+//! Carries out exports of domains that are due. It reads a domain on one state of its chain, and
 //! writes it to a bucket, as the account that asked.
 //!
 //! ```text
@@ -37,7 +37,7 @@ use tokio::sync::watch;
 
 use super::caller::By;
 use super::reader::Reader;
-use super::{Door, odd, of_trouble};
+use super::{RequestHandler, odd, of_trouble};
 use crate::s3::digest::{Digest, Told as Announced};
 use crate::s3::fault::Fault;
 
@@ -116,13 +116,13 @@ struct Writing {
 
 /// An attempt.
 struct Job<'a> {
-    door: &'a Door,
+    handler: &'a RequestHandler,
     account: AccountId,
     by: By,
     export: Export,
 }
 
-impl Door {
+impl RequestHandler {
     /// Carries out exports that are due, of domains that this process has, until `stop` turns true.
     pub(crate) async fn carry_out_exports(&self, mut stop: watch::Receiver<bool>) {
         loop {
@@ -159,7 +159,7 @@ impl Door {
             let mut by = By::account(&account);
             by.caller.expected_owner = export.place.owner.clone();
             let job = Job {
-                door: self,
+                handler: self,
                 account,
                 by,
                 export: *export,
@@ -199,7 +199,7 @@ impl Job<'_> {
         };
         tracing::info!(export = id, ?finding, "an export ended");
         let end = Order::End(End { attempt, finding });
-        self.door.ask_exports(&self.account, end).await.is_ok()
+        self.handler.ask_exports(&self.account, end).await.is_ok()
     }
 
     /// Keeps the lease. Returns when it is lost.
@@ -207,7 +207,7 @@ impl Job<'_> {
         loop {
             tokio::time::sleep(BEAT).await;
             let beat = Order::Beat(hold(attempt));
-            if let Err(error) = self.door.ask_exports(&self.account, beat).await
+            if let Err(error) = self.handler.ask_exports(&self.account, beat).await
                 && error.reason.is_none()
             {
                 tracing::info!(%error, "an attempt at an export is given up");
@@ -262,7 +262,7 @@ impl Job<'_> {
             chain, collection, ..
         } = self.export;
         let later = |trouble| Setback::from(of_trouble(trouble));
-        let view = self.door.node.fixed(chain).await.map_err(later)?;
+        let view = self.handler.node.fixed(chain).await.map_err(later)?;
         let unreadable = |error| later(Trouble::Unreadable(error));
         let expected = item_count(&*view, collection).map_err(unreadable)?;
         let (mut files, mut after) = (Vec::new(), None);
@@ -317,7 +317,7 @@ impl Job<'_> {
 
     async fn begin_object(&self, name: &str, size: Option<u64>) -> Result<Writing, Setback> {
         let bucket = Name::new(Kind::Bucket, &self.account, &self.export.place.bucket);
-        let begun = self.door.node.begin_body(bucket, None, size).await;
+        let begun = self.handler.node.begin_body(bucket, None, size).await;
         Ok(Writing {
             key: self.export.key_of(name),
             writer: begun.map_err(of_trouble)?,
@@ -356,7 +356,7 @@ impl Job<'_> {
             Ok(_) => Ok((sums.etag, true)),
             Err(fault) => {
                 if fault.status < 500 {
-                    self.door.node.give_up(&stored);
+                    self.handler.node.give_up(&stored);
                 }
                 match fault.status == 412 {
                     true => Ok((sums.etag, false)),
@@ -380,7 +380,7 @@ impl Job<'_> {
     }
 
     async fn ask(&self, command: Command) -> Result<Reply, Fault> {
-        let (outcome, _) = self.door.node.call(self.by.call(command)).await;
+        let (outcome, _) = self.handler.node.call(self.by.call(command)).await;
         Ok(own::<S3>(outcome)?)
     }
 
@@ -406,7 +406,7 @@ impl Job<'_> {
         if MANIFEST_BYTES_MAX < size {
             return Err(not_ours());
         }
-        let of = (&self.door.node, &self.by);
+        let of = (&self.handler.node, &self.by);
         let mut reader = Reader::new(of, &asked, &mut found, (0, size));
         let mut text = Vec::new();
         while let Some(bytes) = reader.next().await.map_err(Fault::from)? {

@@ -16,9 +16,9 @@ use hyper::{Response, StatusCode};
 use super::caller::By;
 use super::sending::tell_put;
 use super::{Answer, host, odd, of_trouble, plain, scheme, set, xml};
-use crate::door::{Arrival, Door, now_s};
 use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
+use crate::request_handler::{Arrival, RequestHandler, now_s};
 use crate::s3::body::{Source, length_of};
 use crate::s3::digest::{Digest, Told};
 use crate::s3::fault::{
@@ -35,7 +35,7 @@ const SLACK_BYTES: u64 = 1 << 20;
 
 /// Answers a form.
 pub(super) async fn post(
-    door: &Door,
+    handler: &RequestHandler,
     parts: &Parts,
     (place, arrived): (&Place, (&Parameters<'_>, Arrival)),
     incoming: Incoming,
@@ -49,7 +49,7 @@ pub(super) async fn post(
         )
     })?;
     let length = length_of(&incoming).ok_or_else(missing_length)?;
-    let size_max = door.settings.s3_limits.put_bytes;
+    let size_max = handler.settings.s3_limits.put_bytes;
     if size_max.saturating_add(SLACK_BYTES) < length {
         return Err(too_large(length, size_max));
     }
@@ -60,16 +60,16 @@ pub(super) async fn post(
     }
     let mut fields = reader.fields().clone();
     fields.name_key();
-    let (by, sizes) = judge(door, (parts, arrived), (place, &fields), size_max)?;
+    let (by, sizes) = judge(handler, (parts, arrived), (place, &fields), size_max).await?;
     let object = Object::read(&fields, &place.bucket)?;
-    let (kept, put) = keep(door, &by, (source, reader), (object, length, sizes)).await?;
+    let (kept, put) = keep(handler, &by, (source, reader), (object, length, sizes)).await?;
     let site = format!("{}://{}", scheme(arrived.1.is_secure), host(parts));
     reply(&site, &fields, (&kept.0, &kept.1), &put)
 }
 
 /// Whose request a form is, and how large its file may be.
-fn judge(
-    door: &Door,
+async fn judge(
+    handler: &RequestHandler,
     (parts, arrived): (&Parts, (&Parameters<'_>, Arrival)),
     (place, fields): (&Place, &Fields),
     size_max: u64,
@@ -77,15 +77,15 @@ fn judge(
     let form = Form::read(|name| fields.get(name));
     let form = form.map_err(|error| of_signature(&error, true))?;
     let Some(form) = form else {
-        return Ok((door.s3_by(None, parts, arrived)?, Sizes::up_to(size_max)));
+        return Ok((handler.s3_by(None, parts, arrived)?, Sizes::up_to(size_max)));
     };
-    let key = door
-        .verifier
-        .verify_form(&form, now_s(), |id| door.node.open_key(id));
+    let key = handler
+        .with_keys(|open| handler.verifier.verify_form(&form, now_s(), open))
+        .await;
     let key = key.map_err(|error| of_signature(&error, true))?;
     let of = (&*place.bucket, fields);
     let sizes = post_policy::check(form.policy, of, now_s(), size_max)?;
-    Ok((door.s3_by(Some(&key), parts, arrived)?, sizes))
+    Ok((handler.s3_by(Some(&key), parts, arrived)?, sizes))
 }
 
 /// The object that a form puts, without its bytes.
@@ -143,12 +143,12 @@ impl Object {
 
 /// Stores the file and commits it.
 async fn keep(
-    door: &Door,
+    handler: &RequestHandler,
     by: &By,
     (mut source, mut reader): (Source, Reader),
     (object, length, sizes): (Object, u64, Sizes),
 ) -> Result<((String, String), fader_services::s3::reply::Put), Fault> {
-    if door.settings.s3_limits.key_bytes < object.key.len() {
+    if handler.settings.s3_limits.key_bytes < object.key.len() {
         return Err(Error::of(Code::KeyTooLongError).into());
     }
     if matches!(object.told.checksum, Some((_, None))) {
@@ -159,10 +159,13 @@ async fn keep(
         action: Action::PutObject,
         key: Some(object.key.clone()),
     };
-    let (outcome, _) = door.node.call(by.call(Command::HeadBucket(allowed))).await;
+    let (outcome, _) = handler
+        .node
+        .call(by.call(Command::HeadBucket(allowed)))
+        .await;
     own::<S3>(outcome)?;
     let name = Name::new(Kind::Bucket, &by.account, &object.bucket);
-    let begun = door.node.begin_body(name, None, Some(length)).await;
+    let begun = handler.node.begin_body(name, None, Some(length)).await;
     let mut writer = begun.map_err(of_trouble)?;
     let mut digest = Digest::new(object.told, Algorithm::Crc64Nvme);
     loop {
@@ -193,13 +196,13 @@ async fn keep(
         conditions: WriteConditions::default(),
     };
     let call = by.call(Command::PutObject(Box::new(command)));
-    let (outcome, _) = door.node.call(call).await;
+    let (outcome, _) = handler.node.call(call).await;
     match own::<S3>(outcome) {
         Ok(Reply::Put(put)) => Ok((names, put)),
         Ok(other) => Err(odd(&other)),
         Err(error) => {
             if error.code.status() < 500 {
-                door.node.give_up(&stored);
+                handler.node.give_up(&stored);
             }
             Err(error.into())
         }

@@ -4,15 +4,15 @@
 
 use fader_node::{Call, OpenKey};
 use fader_services::catalog::{AccountId, Rights};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::policy::Principal;
 use fader_services::s3::{Caller, Command, Request};
 use hyper::header::{AUTHORIZATION, REFERER, USER_AGENT};
 use hyper::http::request::Parts;
 
-use crate::door::{Arrival, Door};
 use crate::origin;
 use crate::parameters::Parameters;
+use crate::request_handler::{Arrival, RequestHandler};
 use crate::s3::fault::{Fault, access_denied};
 use crate::s3::head;
 
@@ -47,7 +47,7 @@ pub(super) struct By {
     /// As the service judges it.
     pub(super) caller: Caller,
     /// At which level.
-    pub(super) demand: Demand,
+    pub(super) consistency: ConsistencyOptions,
 }
 
 impl By {
@@ -56,26 +56,26 @@ impl By {
         By {
             account: account.clone(),
             caller: Caller::of(Principal::Account(account.0.clone())),
-            demand: Demand::default(),
+            consistency: ConsistencyOptions::default(),
         }
     }
 
     /// Asks for this.
     pub(super) fn call(&self, command: Command) -> Call {
-        let mut demand = self.demand.clone();
+        let mut consistency = self.consistency.clone();
         if command.is_write() {
-            demand.preference = None;
+            consistency.preference = None;
         }
         let request = Request {
             seed: rand::random(),
             caller: self.caller.clone(),
             command,
         };
-        Call::new(&self.account, request, demand)
+        Call::new(&self.account, request, consistency)
     }
 }
 
-impl Door {
+impl RequestHandler {
     /// Who sent a request: the key that signed it; without one the account of an anonymous
     /// server, or the anonymous principal.
     pub(super) fn s3_by(
@@ -107,7 +107,7 @@ impl Door {
                 expected_owner: expected.map(str::to_owned),
                 ..Caller::of(principal)
             },
-            demand: Demand::default(),
+            consistency: ConsistencyOptions::default(),
         })
     }
 }

@@ -6,6 +6,7 @@
 //! anything else        gathered, then told apart: exports by path, SQS or SimpleDB by content
 //! ```
 
+mod authentication;
 mod exports;
 mod objects;
 mod pages;
@@ -15,7 +16,7 @@ mod reply;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Instant, SystemTime};
@@ -23,42 +24,45 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use fader_node::{Call, ChainId, Node, OpenKey};
 use fader_services::Reason;
-use fader_services::catalog::{AccountId, Rights};
-use fader_services::level::{Demand, Preference};
+use fader_services::catalog;
+use fader_services::level::ConsistencyOptions;
 use fader_services::request::own;
-use fader_services::simpledb::{Code, Error, Request as Command, SimpleDb};
+use fader_services::simpledb::{Code, Error, SimpleDb};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{Mutex, Notify};
 
+use authentication::VerifiedRequest;
 pub(crate) use reply::response;
 use reply::{closing, error_response, request_id, xml_response};
 
 use crate::Settings;
+use crate::asked::AskedService;
 use crate::body::{self, BodyError};
-use crate::complaints::Complaints;
 use crate::connection::{Phase, Progress};
-use crate::consistency::{self, Asked};
+use crate::consistency;
 use crate::limit::{Limiter, Load};
-use crate::metrics::{Counted, Metrics};
+use crate::log_limiter::LogLimiter;
+use crate::metrics::{GaugeGuard, Metrics};
 use crate::origin;
 use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
 use crate::room::Room;
-use crate::s3;
-use crate::signature::{Payload, Signed, Verifier, missing_keys};
-use crate::simpledb::{self, Action, Version};
-use crate::sqs;
+use crate::signature::Verifier;
+use crate::simpledb::{self, Action};
 
 /// The part of the room for bodies that those without a plausible signature in their head have.
 const STRANGERS_PART: usize = 4;
-/// Why a request was refused with 503 (docs/refusals.md).
+/// Why a request was refused with 503 (docs/reference/errors.md).
 const REASON: &str = "x-fader-reason";
 const FORM: &str = "application/x-www-form-urlencoded";
+
+/// An access key, where there is one.
+type FoundKey = Result<Option<Arc<OpenKey>>, catalog::Refusal>;
 
 /// How a connection came.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +76,7 @@ pub(crate) struct Arrival {
 }
 
 /// What the connections of a gateway share.
-pub(crate) struct Door {
+pub(crate) struct RequestHandler {
     /// Where requests go.
     pub(crate) node: Node,
     /// The limits.
@@ -82,10 +86,10 @@ pub(crate) struct Door {
     verifier: Verifier,
     limiter: Option<Limiter>,
     /// What was refused, for the log.
-    pub(crate) complaints: Arc<Complaints>,
+    pub(crate) log_limiter: Arc<LogLimiter>,
     /// For bodies whose head may be signed.
     room: Room,
-    /// For the others: they may be signed in the body, or by nobody.
+    /// For the others: they may be signed in the body, or not at all.
     strangers: Room,
     /// Whose page of metrics is made.
     page_turn: Mutex<()>,
@@ -93,59 +97,16 @@ pub(crate) struct Door {
     export_begins: Notify,
 }
 
-/// A request that is read, authenticated and understood.
-struct Prepared {
-    version: Version,
-    action: Action,
-    caller: Caller,
-    command: Command,
-    /// What is asked of consistency, if anything.
-    asked: Option<Asked>,
-}
-
-enum Caller {
-    Key(Arc<OpenKey>),
-    Anonymous(AccountId),
-}
-
-impl Caller {
-    fn preference(&self) -> Option<Preference> {
-        match self {
-            Caller::Key(key) => key.key.preference,
-            Caller::Anonymous(_) => None,
-        }
-    }
-
-    /// Refuses a key that has only what policies give it: SimpleDB has none.
-    fn check_rights(&self) -> Result<(), Error> {
-        match self {
-            Caller::Key(key) if key.key.rights == Rights::Granted => Err(refuse(
-                Code::AccessFailure,
-                "Access to the resource is denied: the access key has only the rights that \
-                 policies give it, and SimpleDB has no policies.",
-            )),
-            Caller::Key(_) | Caller::Anonymous(_) => Ok(()),
-        }
-    }
-
-    fn account(&self) -> &AccountId {
-        match self {
-            Caller::Key(key) => &key.key.account,
-            Caller::Anonymous(account) => account,
-        }
-    }
-}
-
-impl Door {
+impl RequestHandler {
     /// The door to `node`.
-    pub(crate) fn new(node: Node, settings: Settings) -> Door {
+    pub(crate) fn new(node: Node, settings: Settings) -> RequestHandler {
         let mut metrics = Metrics::new(node.clone());
         let limit = settings.limit.as_ref();
         let verifier = Verifier::new(settings.clock_skew);
-        Door {
+        RequestHandler {
             limiter: limit.map(|limit| Limiter::new(limit, &metrics.limited())),
             metrics,
-            complaints: Arc::clone(verifier.complaints()),
+            log_limiter: Arc::clone(verifier.log_limiter()),
             verifier,
             room: Room::new(settings.bodies_bytes_max),
             strangers: Room::new(settings.bodies_bytes_max / STRANGERS_PART),
@@ -165,19 +126,21 @@ impl Door {
     ) -> Response<Outgoing> {
         progress.enter(Phase::Body);
         let (parts, incoming) = request.into_parts();
-        let answered = caught(async {
+        // It stays where it is: a future of all services is large, and slow to move.
+        let answer = pin!(async {
             if let Err(refusal) = origin::check_http(&parts) {
                 return self.turn_away(&refusal).map(Outgoing::from);
             }
             let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-            let is_page = is_read && Door::is_page(parts.uri.path());
-            if !is_page && s3::is_asked(&parts, &self.settings.s3_domains) {
+            let is_page = is_read && RequestHandler::is_page(parts.uri.path());
+            let service = AskedService::of(&parts, &self.settings.s3_domains);
+            if !is_page && service == AskedService::S3 {
                 return self.s3(&parts, incoming, (arrival, progress)).await;
             }
-            let response = self.gathered(&parts, incoming, (arrival, progress)).await;
-            response.map(Outgoing::from)
+            let response = self.gathered(&parts, service, incoming, (arrival, progress));
+            response.await.map(Outgoing::from)
         });
-        let response = answered.await.unwrap_or_else(|| {
+        let response = caught(answer).await.unwrap_or_else(|| {
             tracing::error!(method = %parts.method, "a request panicked");
             self.metrics
                 .count(None, Some(Code::InternalError), std::time::Duration::ZERO);
@@ -191,14 +154,16 @@ impl Door {
     async fn gathered(
         &self,
         parts: &Parts,
+        service: AskedService,
         incoming: Incoming,
         (arrival, progress): (Arrival, &Progress),
     ) -> Response<Full<Bytes>> {
-        let bytes_max = self.bytes_max(parts);
-        let room = match self.room_for(parts, &incoming) {
+        let bytes_max = self.bytes_max(service);
+        let room = match self.room_for(parts, &incoming).await {
             Ok(room) => room,
             Err(refusal) => {
-                return self.refuse_unread(parts, incoming, refusal, arrival).await;
+                body::pass_by(incoming, bytes_max).await;
+                return self.refuse_unread(parts, service, refusal, arrival);
             }
         };
         let (body, _held) = match body::read(incoming, bytes_max, room).await {
@@ -206,23 +171,27 @@ impl Door {
             Err(error) => return self.refuse_body(error, bytes_max),
         };
         progress.enter(Phase::Work);
-        let _counted = Counted::new(&self.metrics.in_flight);
+        let _counted = GaugeGuard::new(&self.metrics.in_flight);
         if let Some(page) = self.page(parts).await {
             return page;
         }
         if let Err(refusal) = self.check_page(parts, &body) {
             return self.turn_away(&refusal);
         }
-        if let Some(response) = self.exports(parts, &body, arrival).await {
+        if service != AskedService::Sqs
+            && let Some(response) = self.exports(parts, &body, arrival).await
+        {
             return response;
         }
-        match self.sqs(parts, &body, (arrival, progress)).await {
-            Some(response) => response,
-            None => self.simpledb(parts, &body, arrival.port).await,
+        if queues::is_possible(service, parts, &body)
+            && let Some(response) = self.sqs(parts, &body, (arrival, progress)).await
+        {
+            return response;
         }
+        self.simpledb(parts, &body, arrival.port).await
     }
 
-    /// Why a request is not served that nobody signed, and a foreign web page may have made.
+    /// Why an unsigned request is not served, which a foreign web page may have made.
     fn check_page(&self, parts: &Parts, body: &[u8]) -> Result<(), Error> {
         match self.settings.anonymous.is_some() && !origin::is_signed(parts, body) {
             true => origin::check_page(&parts.headers, &self.settings.hosts),
@@ -239,19 +208,18 @@ impl Door {
         closing(error_response(refusal, &request_id()))
     }
 
-    /// Refuses a request whose head has a signature that cannot be right, without its body.
-    async fn refuse_unread(
+    /// Refuses a request whose head has a signature that cannot be right; its body stays unread.
+    fn refuse_unread(
         &self,
         parts: &Parts,
-        body: Incoming,
+        service: AskedService,
         refusal: Error,
         arrival: Arrival,
     ) -> Response<Full<Bytes>> {
-        body::pass_by(body, self.bytes_max(parts)).await;
-        match sqs::is_asked(&parts.headers) {
-            Some(true) => {
+        match service {
+            AskedService::Sqs => {
                 self.complain(&refusal);
-                closing(Door::refuse_sqs(parts, refusal, arrival))
+                closing(RequestHandler::refuse_sqs(parts, refusal, arrival))
             }
             _ => self.turn_away(&refusal),
         }
@@ -260,15 +228,15 @@ impl Door {
     /// Has the log tell of a refusal: of what strangers may try, and of what the server lacks.
     fn complain(&self, refusal: &Error) {
         match refusal.reason {
-            Some(reason) => self.complaints.add(reason.code()),
-            None => self.complaints.add(&refusal.code.name()),
+            Some(reason) => self.log_limiter.add(reason.code()),
+            None => self.log_limiter.add(&refusal.code.name()),
         }
     }
 
     /// Bytes of the body that are read: the service's own bound, where the headers say which it is.
-    fn bytes_max(&self, parts: &Parts) -> usize {
-        match sqs::is_asked(&parts.headers) {
-            Some(true) => self.settings.sqs_bytes_max,
+    fn bytes_max(&self, service: AskedService) -> usize {
+        match service {
+            AskedService::Sqs => self.settings.sqs_bytes_max,
             _ => self.settings.body_bytes_max,
         }
     }
@@ -276,20 +244,22 @@ impl Door {
     /// Where a body takes its memory from, as its head says.
     ///
     /// # Errors
-    /// When the head has a signature that cannot be right, whatever the body is.
-    fn room_for(&self, parts: &Parts, body: &Incoming) -> Result<&Room, Error> {
+    /// When the head has a signature that cannot be right, with any body.
+    async fn room_for(&self, parts: &Parts, body: &Incoming) -> Result<&Room, Error> {
         let is_small = |bytes| bytes <= body::SMALL_BYTES as u64;
         if body.size_hint().upper().is_some_and(is_small) || self.settings.anonymous.is_some() {
             return Ok(&self.room);
         }
         let query = parts.uri.query().unwrap_or_default();
         let parameters = Parameters::read(query.as_bytes(), b"", self.settings.parameters_max);
-        let is_plausible = self.verifier.is_plausible(
-            &parts.headers,
-            parameters.ok().as_ref(),
-            now_s(),
-            |id| self.node.open_key(id),
-        )?;
+        let parameters = parameters.ok();
+        let is_plausible = self
+            .with_keys(|open| {
+                let (headers, parameters) = (&parts.headers, parameters.as_ref());
+                self.verifier
+                    .is_plausible(headers, parameters, now_s(), open)
+            })
+            .await?;
         Ok(match is_plausible {
             true => &self.room,
             false => &self.strangers,
@@ -300,10 +270,10 @@ impl Door {
         let started = Instant::now();
         let id = request_id();
         let mut action = None;
-        let mut receipt = None;
-        let prepared = self.prepare(parts, body, port, &mut action);
+        let mut metadata = None;
+        let prepared = self.prepare(parts, body, port, &mut action).await;
         let outcome = match prepared {
-            Ok(Prepared {
+            Ok(VerifiedRequest {
                 version,
                 action,
                 caller,
@@ -311,14 +281,14 @@ impl Door {
                 asked,
             }) => {
                 let is_asked = asked.is_some();
-                let demand = Demand {
+                let consistency = ConsistencyOptions {
                     preference: caller.preference(),
-                    ..asked.unwrap_or_default().demand
+                    ..asked.unwrap_or_default().consistency
                 };
                 let carry_out = async {
-                    let call = Call::new(caller.account(), command, demand);
+                    let call = Call::new(caller.account(), command, consistency);
                     let (outcome, told) = self.node.call(call).await;
-                    receipt = is_asked.then_some(told);
+                    metadata = is_asked.then_some(told);
                     own::<SimpleDb>(outcome)
                 };
                 let outcome = match &self.limiter {
@@ -359,8 +329,8 @@ impl Door {
             Ok(xml) => xml_response(StatusCode::OK, xml),
             Err(error) => error_response(&error, &id),
         };
-        if let Some(receipt) = receipt {
-            consistency::tell(&receipt, response.headers_mut());
+        if let Some(metadata) = metadata {
+            consistency::tell(&metadata, response.headers_mut());
         }
         response
     }
@@ -370,87 +340,6 @@ impl Door {
         if let Some(reason) = error.reason {
             self.node.count_refusal(ChainId::SYSTEM, reason);
         }
-    }
-
-    /// Everything that comes before the service. `action` is set as soon as it is known.
-    fn prepare(
-        &self,
-        parts: &Parts,
-        body: &Bytes,
-        port: u16,
-        action: &mut Option<Action>,
-    ) -> Result<Prepared, Error> {
-        check_http(parts, body, &self.settings)?;
-        let query = parts.uri.query().unwrap_or_default();
-        let parameters = Parameters::read(query.as_bytes(), body, self.settings.parameters_max)?;
-        let version = Version::of(&parameters)?;
-        let named = Action::of(&parameters, version)?;
-        *action = Some(named);
-        let caller = self.authenticate(parts, body, port, &parameters)?;
-        caller.check_rights()?;
-        let mut asked = consistency::asked(&parts.headers, &parameters)?;
-        if let Some(asked) = asked
-            .as_mut()
-            .filter(|asked| asked.demand.request.is_some())
-        {
-            asked.demand.digest = consistency::digest(caller.account(), &parameters);
-        }
-        let nature = asked.as_ref().map(|asked| asked.nature).unwrap_or_default();
-        let command = simpledb::request(named, &parameters, nature)?;
-        Ok(Prepared {
-            version,
-            action: named,
-            caller,
-            command,
-            asked,
-        })
-    }
-
-    fn authenticate(
-        &self,
-        parts: &Parts,
-        body: &Bytes,
-        port: u16,
-        parameters: &Parameters<'_>,
-    ) -> Result<Caller, Error> {
-        match self.signer(parts, body, port, parameters)? {
-            Some(key) => Ok(Caller::Key(key)),
-            None => match &self.settings.anonymous {
-                Some(account) => Ok(Caller::Anonymous(account.clone())),
-                None => {
-                    let refusal = missing_keys();
-                    self.complain(&refusal);
-                    Err(refusal)
-                }
-            },
-        }
-    }
-
-    /// The key that signed a request, if one did.
-    fn signer(
-        &self,
-        parts: &Parts,
-        body: &Bytes,
-        port: u16,
-        parameters: &Parameters<'_>,
-    ) -> Result<Option<Arc<OpenKey>>, Error> {
-        let signed = Signed {
-            method: parts.method.as_str(),
-            path: parts.uri.path(),
-            headers: &parts.headers,
-            host: parts
-                .headers
-                .get(HOST)
-                .and_then(|host| host.to_str().ok())
-                .unwrap_or_default(),
-            port,
-            parameters,
-            bucket_in_host: None,
-            payload: Payload::Body(body),
-        };
-        self.verifier
-            .verify(&signed, now_s(), |id| self.node.open_key(id))
-            .inspect_err(|refusal| self.complain(refusal))
     }
 
     fn refuse_body(&self, error: BodyError, bytes_max: usize) -> Response<Full<Bytes>> {
@@ -526,8 +415,7 @@ fn internal_error() -> Error {
 }
 
 /// The output of `future`, or `None` if it panics: a request is not worth the others.
-async fn caught<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
+async fn caught<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(
         |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,

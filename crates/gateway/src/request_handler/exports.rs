@@ -7,7 +7,7 @@ use fader_node::{Call, ChainId};
 use fader_services::Reason;
 use fader_services::catalog::AccountId;
 use fader_services::exports::{Code, Command, Error, Exports, Reply};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::request::own;
 use fader_services::simpledb::{Code as Refused, Error as Refusal};
 use http_body_util::Full;
@@ -16,7 +16,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Arrival, Door, REASON, request_id, response};
+use super::{Arrival, REASON, RequestHandler, request_id, response};
 use crate::exports::{self, Operation};
 use crate::limit::Load;
 use crate::parameters::Parameters;
@@ -70,7 +70,7 @@ impl From<Refusal> for Fault {
     }
 }
 
-impl Door {
+impl RequestHandler {
     /// Answers a request if it is one of `simpledbv2`.
     pub(super) async fn exports(
         &self,
@@ -79,7 +79,7 @@ impl Door {
         arrival: Arrival,
     ) -> Option<Response<Full<Bytes>>> {
         let operation = Operation::of(parts.uri.path())?;
-        if parts.method != Method::POST || sqs::is_asked(&parts.headers) == Some(true) {
+        if parts.method != Method::POST {
             return None;
         }
         let started = Instant::now();
@@ -107,7 +107,8 @@ impl Door {
     ) -> Result<Value, Fault> {
         let query = parts.uri.query().unwrap_or_default();
         let parameters = Parameters::read(query.as_bytes(), b"", self.settings.parameters_max)?;
-        let caller = self.authenticate(parts, body, arrival.port, &parameters)?;
+        let caller = self.authenticate(parts, body, arrival.port, &parameters);
+        let caller = caller.await?;
         caller.check_rights()?;
         let region = sqs::region_of(&parts.headers).to_owned();
         let command = exports::parse(operation, body, (rand::random(), region))?;
@@ -138,7 +139,7 @@ impl Door {
         account: &AccountId,
         command: Command,
     ) -> Result<Reply, Error> {
-        let call = Call::new(account, command, Demand::default());
+        let call = Call::new(account, command, ConsistencyOptions::default());
         let (outcome, _) = self.node.call(call).await;
         own::<Exports>(outcome)
     }

@@ -33,7 +33,7 @@ impl Asked<'_> {
         default: Algorithm,
     ) -> Result<Kept, Fault> {
         let name = Name::new(Kind::Bucket, &self.by.account, &self.place.bucket);
-        let node = &self.door.node;
+        let node = &self.handler.node;
         let begun = node.begin_body(name, upload, Some(body.length)).await;
         let mut writer = begun.map_err(of_trouble)?;
         let mut digest = Digest::new(body.told, default);
@@ -46,8 +46,8 @@ impl Asked<'_> {
         Ok(Kept { stored, sums })
     }
 
-    /// Refuses a body before it comes, where the caller may not put it: one that is large, that its
-    /// client asks about, or that is unsigned.
+    /// Refuses a body before it comes, where the caller may not put it. It does so for one that is
+    /// large, that its client asks about, or that is unsigned.
     pub(super) async fn check_bucket(&self, length: u64) -> Result<(), Fault> {
         let is_asked = self.parts.headers.contains_key(EXPECT)
             || self.by.caller.principal == Principal::Anonymous;
@@ -71,7 +71,7 @@ impl Asked<'_> {
     ) -> Result<T, Fault> {
         outcome.map_err(|error| {
             if error.code.status() < 500 {
-                self.door.node.give_up(stored);
+                self.handler.node.give_up(stored);
             }
             error.into()
         })

@@ -9,13 +9,13 @@ use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::{Door, closing, response};
+use super::{RequestHandler, closing, response};
 use crate::body;
 use crate::connection::{Phase, Progress};
 use crate::metrics::COLLECTIONS_SHOWN;
 use crate::origin;
 
-impl Door {
+impl RequestHandler {
     /// Answers a request on a connection for which there is no place: only what is said to anyone.
     pub(crate) async fn answer_in_lobby(
         &self,
@@ -43,7 +43,7 @@ impl Door {
         closing(response)
     }
 
-    /// Whether this is a page of the server itself, whoever asks.
+    /// Whether this is a page of the server itself, for every caller.
     pub(crate) fn is_page(path: &str) -> bool {
         matches!(path, "/healthz" | "/metrics")
     }

@@ -90,10 +90,13 @@ impl Asked<'_> {
             )));
         }
         let name = Name::new(Kind::Bucket, &self.by.account, &self.place.bucket);
-        let begun = self.door.node.begin_body(name, upload, Some(end - start));
+        let begun = self
+            .handler
+            .node
+            .begin_body(name, upload, Some(end - start));
         let mut writer = begun.await.map_err(of_trouble)?;
         let mut digest = Digest::new(Told::default(), algorithm);
-        let of = (&self.door.node, &origin.by);
+        let of = (&self.handler.node, &origin.by);
         let mut reader = Reader::new(of, &origin.asked, &mut origin.found, (start, end));
         while let Some(bytes) = reader.next().await? {
             digest.update(&bytes)?;

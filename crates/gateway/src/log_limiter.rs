@@ -15,9 +15,9 @@ const OTHERS: &str = "others";
 
 /// How often what was refused since the last line that said so, by reason.
 #[derive(Default)]
-pub(crate) struct Complaints(Mutex<BTreeMap<String, u64>>);
+pub(crate) struct LogLimiter(Mutex<BTreeMap<String, u64>>);
 
-impl Complaints {
+impl LogLimiter {
     /// Something was refused, for one of a closed list of reasons.
     pub(crate) fn add(&self, reason: &str) {
         if self.is_first(reason) {
@@ -70,26 +70,26 @@ mod tests {
 
     #[test]
     fn the_first_is_told_and_the_others_are_counted() {
-        let complaints = Complaints::default();
+        let log_limiter = LogLimiter::default();
         let told: Vec<bool> = ["a", "a", "b", "a"]
-            .map(|it| complaints.is_first(it))
+            .map(|it| log_limiter.is_first(it))
             .into();
         assert_eq!(told, [true, false, true, false]);
-        assert_eq!(complaints.take(), [("a".to_owned(), 2)]);
+        assert_eq!(log_limiter.take(), [("a".to_owned(), 2)]);
         // It goes on, and is counted; then it rests, and begins anew.
-        assert!(!complaints.is_first("a"));
-        assert!(complaints.is_first("b"));
-        assert_eq!(complaints.take(), [("a".to_owned(), 1)]);
-        assert_eq!(complaints.take(), []);
-        assert!(complaints.is_first("a"));
+        assert!(!log_limiter.is_first("a"));
+        assert!(log_limiter.is_first("b"));
+        assert_eq!(log_limiter.take(), [("a".to_owned(), 1)]);
+        assert_eq!(log_limiter.take(), []);
+        assert!(log_limiter.is_first("a"));
     }
 
     #[test]
     fn reasons_are_bounded() {
-        let complaints = Complaints::default();
+        let log_limiter = LogLimiter::default();
         for number in 0..10 * REASONS_MAX {
-            complaints.is_first(&number.to_string());
+            log_limiter.is_first(&number.to_string());
         }
-        assert!(complaints.0.lock().len() <= REASONS_MAX + 1);
+        assert!(log_limiter.0.lock().len() <= REASONS_MAX + 1);
     }
 }

@@ -4,17 +4,17 @@ use super::*;
 
 #[tokio::test]
 async fn a_panic_is_caught_and_nothing_else_is() {
-    assert_eq!(caught(async { 7 }).await, Some(7));
-    let later = caught(async {
+    assert_eq!(caught(pin!(async { 7 })).await, Some(7));
+    let later = pin!(async {
         tokio::task::yield_now().await;
         8
     });
-    assert_eq!(later.await, Some(8));
-    let panics = caught(async {
+    assert_eq!(caught(later).await, Some(8));
+    let panics = pin!(async {
         tokio::task::yield_now().await;
         panic!("on purpose")
     });
-    assert_eq!(panics.await, None::<()>);
+    assert_eq!(caught(panics).await, None::<()>);
 }
 
 #[test]

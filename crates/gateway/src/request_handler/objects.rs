@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Invariants:
-//! - DO1 no byte of a body is read before the head is judged: its signature, its length, and, where
-//!   an object is large or its client waits to be asked, whether its caller may put it.
-//! - DO2 nothing is committed before the whole body was compared with all that is told of it.
+//! - OBJREQ-1 no byte of a body is read before the head is judged. That is its signature, its
+//!   length, and, where an object is large or its client waits to be asked, whether its caller may
+//!   put it.
+//! - OBJREQ-2 nothing is committed before the whole body was compared with all that is told of it.
 
 mod bucket;
 mod caller;
@@ -26,7 +27,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fader_node::ChainId;
 use fader_services::Mode;
-use fader_services::level::Receipt;
+use fader_services::level::ReplyMetadata;
 use fader_services::policy::Principal;
 use fader_services::request::own;
 use fader_services::s3::{Code, Command, Error, Reply, S3};
@@ -42,7 +43,7 @@ use parking_lot::Mutex;
 
 use caller::By;
 
-use super::{Arrival, Door, REASON, closing, request_id};
+use super::{Arrival, REASON, RequestHandler, closing, request_id};
 use crate::connection::{Phase, Progress};
 use crate::consistency;
 use crate::limit::Load;
@@ -67,7 +68,7 @@ type Answer = Result<Response<Outgoing>, Fault>;
 
 /// A request whose head is read and whose sender is known.
 struct Asked<'a> {
-    door: &'a Door,
+    handler: &'a RequestHandler,
     parts: &'a Parts,
     place: &'a Place,
     parameters: &'a Parameters<'a>,
@@ -79,17 +80,17 @@ struct Asked<'a> {
     is_secure: bool,
     /// Whether it asks for anything of consistency: then it is told what came of that.
     is_told: bool,
-    receipt: Mutex<Option<Receipt>>,
+    metadata: Mutex<Option<ReplyMetadata>>,
 }
 
 /// Who asks, and with what chunks of the body are signed.
 struct Sender {
     by: By,
-    preference: Option<fader_services::level::Preference>,
+    preference: Option<fader_services::level::DefaultConsistency>,
     chunks: Option<ChunkKey>,
 }
 
-impl Door {
+impl RequestHandler {
     /// Answers a request to S3.
     pub(super) async fn s3(
         &self,
@@ -176,29 +177,34 @@ impl Door {
             let arrived = (&parameters, arrival);
             return form::post(self, parts, (&place, arrived), incoming).await;
         }
-        let mut sender = self.s3_sender(parts, (&place, &parameters), arrival)?;
+        let mut sender = self
+            .s3_sender(parts, (&place, &parameters), arrival)
+            .await?;
         let asked = consistency::asked(&parts.headers, &parameters);
         let asked = asked.map_err(|error| invalid_argument(error.message, "x-fader", ""))?;
         let is_told = asked.is_some();
-        let consistency::Asked { mut demand, nature } = asked.unwrap_or_default();
-        if demand.request.is_some() {
+        let consistency::RequestConsistency {
+            mut consistency,
+            options,
+        } = asked.unwrap_or_default();
+        if consistency.request.is_some() {
             return Err(fault::not_implemented("x-fader-request"));
         }
         if matches!(parts.method, Method::GET | Method::HEAD) {
-            demand.preference = sender.preference;
+            consistency.preference = sender.preference;
         }
-        sender.by.demand = demand;
+        sender.by.consistency = consistency;
         let asked = Asked {
-            door: self,
+            handler: self,
             parts,
             place: &place,
             parameters: &parameters,
             operation: named,
             by: sender.by,
-            mode: nature.mode,
+            mode: options.mode,
             is_secure: arrival.is_secure,
             is_told,
-            receipt: Mutex::new(None),
+            metadata: Mutex::new(None),
         };
         let load = match parts.method {
             Method::GET | Method::HEAD => Load::Get,
@@ -213,8 +219,8 @@ impl Door {
             }
         };
         let mut response = answer?;
-        if let Some(receipt) = asked.receipt.into_inner() {
-            consistency::tell(&receipt, response.headers_mut());
+        if let Some(metadata) = asked.metadata.into_inner() {
+            consistency::tell(&metadata, response.headers_mut());
         }
         Ok(response)
     }
@@ -235,7 +241,7 @@ impl Door {
     }
 
     /// Who sent a request, by its signature.
-    fn s3_sender(
+    async fn s3_sender(
         &self,
         parts: &Parts,
         (place, parameters): (&Place, &Parameters<'_>),
@@ -267,8 +273,8 @@ impl Door {
             ),
         };
         let signer = self
-            .verifier
-            .verify_s3(&signed, super::now_s(), |id| self.node.open_key(id))
+            .with_keys(|open| self.verifier.verify_s3(&signed, super::now_s(), open))
+            .await
             .map_err(|error| of_signature(&error, is_header))?;
         let key = signer.as_ref().map(|signer| &*signer.key);
         Ok(Sender {
@@ -282,9 +288,9 @@ impl Door {
     fn tell_of(&self, fault: &Fault) {
         if let Some(reason) = fault.reason {
             self.node.count_refusal(ChainId::SYSTEM, reason);
-            self.complaints.add(reason.code());
+            self.log_limiter.add(reason.code());
         } else if fault.status == 403 || 500 <= fault.status {
-            self.complaints.add(fault.code);
+            self.log_limiter.add(fault.code);
         }
     }
 }
@@ -334,9 +340,9 @@ impl Asked<'_> {
 
     /// The same of another caller.
     async fn ask_by(&self, by: &By, command: Command) -> Result<Reply, Error> {
-        let (outcome, told) = self.door.node.call(by.call(command)).await;
+        let (outcome, told) = self.handler.node.call(by.call(command)).await;
         if self.is_told {
-            *self.receipt.lock() = Some(told);
+            *self.metadata.lock() = Some(told);
         }
         own::<S3>(outcome)
     }
@@ -391,14 +397,14 @@ impl Asked<'_> {
             (Source::new(incoming, &announced, key)?, announced.told)
         };
         let room = match self.by.caller.principal {
-            Principal::Anonymous => &self.door.strangers,
-            _ => &self.door.room,
+            Principal::Anonymous => &self.handler.strangers,
+            _ => &self.handler.room,
         };
         source.gather(told, XML_BYTES_MAX, room).await
     }
 
     fn limits(&self) -> &fader_services::s3::Limits {
-        &self.door.settings.s3_limits
+        &self.handler.settings.s3_limits
     }
 
     fn header(&self, name: &str) -> Result<Option<&str>, Fault> {

@@ -120,7 +120,7 @@ impl Asked<'_> {
         let mut response = plain(status);
         self.tell_object(&mut response, &found, &part)?;
         if self.parts.method != Method::HEAD && part.start < part.end {
-            let of = (&self.door.node, &self.by);
+            let of = (&self.handler.node, &self.by);
             let reader = Reader::new(of, &command, &mut found, (part.start, part.end));
             *response.body_mut() = reader.send().await?;
         }

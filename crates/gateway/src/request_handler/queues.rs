@@ -1,12 +1,12 @@
 //! From an HTTP request to SQS to its reply.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use fader_node::{Call, OpenKey};
 use fader_services::catalog::{AccountId, Rights};
-use fader_services::level::{Demand, Receipt};
+use fader_services::level::{ConsistencyOptions, ReplyMetadata};
 use fader_services::policy::Principal;
 use fader_services::request::own;
 use fader_services::simpledb::{Code as Refused, Error as Refusal};
@@ -16,14 +16,16 @@ use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
-use super::{Arrival, Door, REASON, request_id};
+use super::{Arrival, REASON, RequestHandler, request_id};
+use crate::asked::AskedService;
 use crate::connection::Progress;
 use crate::consistency;
 use crate::limit::Load;
 use crate::parameters::Parameters;
-use crate::sqs::{self, Action, Form, Node, Place, Protocol, Rendered};
+use crate::sqs::{self, Action, Form, Node, Place, Protocol, Rendered, TARGET};
 
 const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
@@ -33,9 +35,11 @@ const TRACE_BYTES_MAX: usize = 512;
 /// What tells a form of SQS that is signed by no scope.
 const VERSION: &[u8] = b"2012-11-05";
 const SCOPE: &[u8] = b"%2Fsqs%2F";
+/// Either, prepared: every request of another service is searched for them.
+static HINTS: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| [VERSION, SCOPE].map(Finder::new));
 
 /// A receive that another process decides, and whose client sends no more, is answered when it took
-/// so long: until then it may be about to be, with messages, to a client that still reads. That
+/// so long. Until then it may be about to be, with messages, to a client that still reads. That
 /// process is told at once that it had better not wait.
 const DECIDED_WITHIN: Duration = Duration::from_millis(500);
 
@@ -44,7 +48,7 @@ struct Answered {
     action: Action,
     account: AccountId,
     reply: Reply,
-    receipt: Option<Receipt>,
+    receipt: Option<ReplyMetadata>,
 }
 
 /// A request that is read, authenticated and understood.
@@ -58,24 +62,18 @@ struct Prepared {
     is_asked: bool,
 }
 
-impl Door {
-    /// Answers a request if it is one to SQS.
+impl RequestHandler {
+    /// Answers a request if its parameters are those of SQS, which is possible.
     pub(super) async fn sqs(
         &self,
         parts: &Parts,
         body: &Bytes,
         (arrival, progress): (Arrival, &Progress),
     ) -> Option<Response<Full<Bytes>>> {
-        match sqs::is_asked(&parts.headers) {
-            Some(true) => {}
-            Some(false) => return None,
-            None if is_hinted(parts, body) => {}
-            None => return None,
-        }
         let started = Instant::now();
         let id = request_id();
         let mut action = None;
-        let is_json = parts.headers.contains_key("x-amz-target");
+        let is_json = parts.headers.contains_key(TARGET);
         let form: &[u8] = if is_json { b"" } else { body };
         let query = parts.uri.query().unwrap_or_default().as_bytes();
         let read = Parameters::read(query, form, self.settings.parameters_max);
@@ -84,6 +82,7 @@ impl Door {
             Ok(parameters) => {
                 let (protocol, region) = sqs::protocol_of(&parts.headers, &parameters)?;
                 let prepared = self.prepare_sqs(parts, body, arrival, &parameters, region);
+                let prepared = prepared.await;
                 let outcome = match prepared {
                     Ok(prepared) => {
                         action = Some(prepared.action);
@@ -119,7 +118,7 @@ impl Door {
         refusal: Refusal,
         arrival: Arrival,
     ) -> Response<Full<Bytes>> {
-        let protocol = match parts.headers.contains_key("x-amz-target") {
+        let protocol = match parts.headers.contains_key(TARGET) {
             true => Protocol::Json,
             false => Protocol::Query,
         };
@@ -127,7 +126,7 @@ impl Door {
         respond(protocol, outcome, (parts, arrival), &request_id())
     }
 
-    /// Carries a request out. A receive that waits is withdrawn when its client sends no more: it
+    /// Carries a request out. A receive that waits is withdrawn when its client sends no more. It
     /// takes no message then, and a client that still reads is told of none.
     async fn ask(&self, prepared: Prepared, progress: &Progress) -> Result<Answered, Error> {
         let Prepared {
@@ -151,7 +150,7 @@ impl Door {
                     () = given_up(progress, &poll) => {
                         self.metrics.receives_given_up.inc();
                         let none = Reply::Messages(Vec::new());
-                        (Ok(none.into()), Receipt::default())
+                        (Ok(none.into()), ReplyMetadata::default())
                     }
                 },
                 Load::Get | Load::Put => called.await,
@@ -182,7 +181,7 @@ impl Door {
     }
 
     /// Everything that comes before the service.
-    fn prepare_sqs(
+    async fn prepare_sqs(
         &self,
         parts: &Parts,
         body: &Bytes,
@@ -191,7 +190,7 @@ impl Door {
         region: String,
     ) -> Result<Prepared, Error> {
         check(parts, body, self.settings.sqs_bytes_max)?;
-        let json = match parts.headers.contains_key("x-amz-target") {
+        let json = match parts.headers.contains_key(TARGET) {
             true => Some(object(body)?),
             false => None,
         };
@@ -204,16 +203,15 @@ impl Door {
             let message = format!("The action {name} is not valid for this endpoint.");
             Error::new(Code::InvalidAction, message)
         })?;
-        let key = self
-            .signer(parts, body, arrival.port, parameters)
-            .map_err(of_gateway)?;
+        let signer = self.signer(parts, body, arrival.port, parameters).await;
+        let key = signer.map_err(of_gateway)?;
         let caller = self.caller(key.as_deref(), (parts, arrival));
         let asked = consistency::asked(&parts.headers, parameters).map_err(of_gateway)?;
         let is_asked = asked.is_some();
         let asked = asked.unwrap_or_default();
         let form = Form::read(parameters)?;
         let node = json.as_ref().map_or(Node::Form(&form), Node::Json);
-        let mode = asked.nature.mode.map(|mode| mode.byte());
+        let mode = asked.options.mode.map(|mode| mode.byte());
         let parsed = sqs::parse(action, node, parts.uri.path(), (mode, now_ms()))?;
         let account = parsed
             .owner
@@ -224,15 +222,15 @@ impl Door {
                 "Access to the resource is denied: it is not signed.",
             )
         })?;
-        let mut demand = Demand {
+        let mut consistency = ConsistencyOptions {
             preference: key.as_ref().and_then(|key| key.key.preference),
-            ..asked.demand
+            ..asked.consistency
         };
-        if demand.request.is_some() {
+        if consistency.request.is_some() {
             // Who asks, and for what: the queue may be another account's, and its name in the path.
             let sender = caller.principal.account().map_or("", String::as_str);
             let sender = AccountId(format!("{sender} {} {}", account.0, parts.uri.path()));
-            demand.digest = match json {
+            consistency.digest = match json {
                 Some(_) => digest(&sender, action, body),
                 None => consistency::digest(&sender, parameters),
             };
@@ -244,7 +242,7 @@ impl Door {
         let request = Request {
             caller,
             region,
-            seed: seed(&parsed.command, &demand),
+            seed: seed(&parsed.command, &consistency),
             command: parsed.command,
         };
         Ok(Prepared {
@@ -256,12 +254,13 @@ impl Door {
                 _ => None,
             },
             load,
-            call: Call::new(&account, request, demand),
+            call: Call::new(&account, request, consistency),
             is_asked,
         })
     }
 
-    /// Who asks. Without a signature it is nobody, or whom the server takes for everybody.
+    /// Who asks. Without a signature it is no account, or the one for which the server takes all
+    /// callers.
     fn caller(&self, key: Option<&OpenKey>, (parts, arrival): (&Parts, Arrival)) -> Caller {
         let principal = match (key, &self.settings.anonymous) {
             (Some(key), _) => Principal::Key((key.key.account.0.clone(), key.key.id.clone())),
@@ -310,13 +309,16 @@ async fn given_up(progress: &Progress, poll: &Poll) {
     let _ = tokio::time::timeout_at(decided, poll.over()).await;
 }
 
-/// Whether a form without a scope in its headers may be one of SQS.
-fn is_hinted(parts: &Parts, body: &Bytes) -> bool {
+/// Whether a request is to SQS, or may be: its head leaves it open, and its form has a hint.
+pub(super) fn is_possible(service: AskedService, parts: &Parts, body: &Bytes) -> bool {
+    match service {
+        AskedService::Sqs => return true,
+        AskedService::Unsaid => {}
+        AskedService::S3 | AskedService::Other => return false,
+    }
     let query = parts.uri.query().unwrap_or_default().as_bytes();
-    let has = |text: &[u8], hint: &[u8]| text.windows(hint.len()).any(|part| part == hint);
-    [VERSION, SCOPE]
-        .iter()
-        .any(|hint| has(query, hint) || has(body, hint))
+    let is_in = |hint: &Finder<'_>| hint.find(query).or_else(|| hint.find(body)).is_some();
+    HINTS.iter().any(is_in)
 }
 
 fn check(parts: &Parts, body: &Bytes, bytes_max: usize) -> Result<(), Error> {
@@ -419,12 +421,12 @@ fn digest(account: &AccountId, action: Action, body: &[u8]) -> u128 {
 
 /// What the ids of a request are derived from. Those of messages that are sent under a name are the
 /// same each time; secrets of queues are never to be known.
-fn seed(command: &Command, demand: &Demand) -> u128 {
-    let (Command::SendMessage(_), Some(name)) = (command, &demand.request) else {
+fn seed(command: &Command, consistency: &ConsistencyOptions) -> u128 {
+    let (Command::SendMessage(_), Some(name)) = (command, &consistency.request) else {
         return rand::random();
     };
     let mut hash = Sha256::new();
-    hash.update(demand.digest.to_be_bytes());
+    hash.update(consistency.digest.to_be_bytes());
     hash.update(name.client.owner.to_be_bytes());
     hash.update(name.client.id.to_be_bytes());
     hash.update(name.seq.to_be_bytes());
