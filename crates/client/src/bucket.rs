@@ -2,11 +2,11 @@
 //! their protocols, with every request sent by [`Http`].
 //!
 //! Invariants:
-//! - O1 a put on a condition is sent again only if it certainly took no effect. It carries a mark
-//!   of its own (metadata `faderput`): where its outcome is in doubt, the object is looked at,
+//! - BUCKET-1 a put on a condition is sent again only if it certainly took no effect. It carries a
+//!   mark of its own (metadata `faderput`). Where its outcome is in doubt, the object is looked at,
 //!   and if it has the mark, the put happened.
-//! - O2 a 409 decides nothing: the put is sent again, as long as its time lasts.
-//! - O3 `object_store` repeats nothing by itself: the window decides.
+//! - BUCKET-2 a 409 decides nothing: the put is sent again, as long as its time lasts.
+//! - BUCKET-3 `object_store` repeats nothing by itself: the window decides.
 //!
 //! Deliberately absent: buckets are neither made nor deleted; names of buckets in host names.
 
@@ -43,7 +43,7 @@ use zeroize::Zeroizing;
 use crate::client::Settings;
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind};
-use crate::http::{Http, Lane};
+use crate::http::{Http, WindowKey};
 
 use self::failure::{in_contract, is_in_doubt};
 use self::wire::{Connector, METER, Wire};
@@ -299,7 +299,7 @@ impl Bucket {
     }
 
     /// The windows of this endpoint, by class of operations.
-    pub fn windows(&self) -> Vec<(Lane, State)> {
+    pub fn windows(&self) -> Vec<(WindowKey, State)> {
         self.wire.windows()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! As everywhere, those that an authority signed; and those that a bundle names themselves. A
 //! certificate that signs itself, as `openssl req -x509` makes it, is an authority's by its own
-//! words, and so is refused as a server's by the rules; who puts it into a bundle trusts it.
+//! words. So it is refused as a server's by the rules. A user that puts it into a bundle trusts it.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! One SimpleDB endpoint: an action goes out signed, its reply comes back as a tree.
 //!
 //! Invariants:
-//! - C1 a call whose outcome is in doubt is sent again only if it may happen twice: what reads, and
-//!   writes without a condition, or with a name that the service is known to keep.
-//! - C2 a reply is never longer than the settings allow, a call never longer than its timeout.
+//! - CALL-1 a call whose outcome is in doubt is sent again only if it may happen twice. Such are
+//!   reads, and writes without a condition, or with a name that the service is known to keep.
+//! - CALL-2 a reply is never longer than the settings allow, a call never longer than its timeout.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use fader_chain::RequestId;
 use fader_cloud::{Meter, RequestKind};
-use fader_services::level::{Receipt, header, show_name};
+use fader_services::level::{ReplyMetadata, header, show_name};
 use fader_window::State;
 use http_body_util::Full;
 use hyper::Request;
@@ -19,12 +19,12 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::call_options::{CallOptions, metadata};
 use crate::credentials::Credentials;
-use crate::demand::{Demand, receipt};
 use crate::error::{Error, ErrorKind};
-use crate::http::{Http, Lane, Limits, Pace, Plan};
-use crate::names::{Named, Names};
+use crate::http::{Http, Limits, Pacing, Plan, WindowKey};
 use crate::pool::{Pool, Reply};
+use crate::request_ids::{RequestIdGuard, RequestIds};
 use crate::sign::{self, Headers, REGION, SignatureVersion, Signer};
 use crate::tally::Tally;
 use crate::transport::Endpoint;
@@ -38,7 +38,7 @@ pub struct Settings {
     /// The region that is signed for.
     pub region: String,
     /// Whether requests wait for a congestion window.
-    pub pace: Pace,
+    pub pace: Pacing,
     /// From asking to the last byte of the reply, waits and repetitions counted in.
     pub timeout: Duration,
     /// For one attempt, where there may be several.
@@ -57,7 +57,7 @@ impl Default for Settings {
         Settings {
             signature: SignatureVersion::V2,
             region: REGION.to_owned(),
-            pace: Pace::Window,
+            pace: Pacing::Window,
             timeout: Duration::from_secs(30),
             // Above the 5 seconds that a page of Select may take.
             attempt_timeout: Duration::from_secs(10),
@@ -78,7 +78,7 @@ pub struct Client {
     host: Arc<str>,
     signer: Option<Arc<Signer>>,
     limits: Limits,
-    names: Arc<Names>,
+    names: Arc<RequestIds>,
     /// Whether the service keeps names, once that is known.
     keeps_names: Arc<OnceCell<bool>>,
     meter: Meter,
@@ -108,7 +108,7 @@ pub struct Response {
     /// What the request cost, in box hours; zero when the service does not say.
     pub box_usage: f64,
     /// What Fader tells beside the answer, if it was asked.
-    pub receipt: Receipt,
+    pub metadata: ReplyMetadata,
 }
 
 impl Settings {
@@ -191,36 +191,46 @@ impl Client {
     }
 
     /// The windows of this endpoint, by class of operations.
-    pub fn windows(&self) -> Vec<(Lane, State)> {
+    pub fn windows(&self) -> Vec<(WindowKey, State)> {
         let mut windows = self.http.windows();
         windows.retain(|(lane, _)| lane.host == self.host);
         windows
     }
 
     /// Sends one action.
+    ///
+    /// # Errors
+    /// - `Refused`: by the service
+    /// - `Invalid`: before it is sent
+    /// - `Unavailable`: it had no effect
+    /// - `Ambiguous`: a write without an answer
+    /// - `Malformed`: an answer that the protocol does not allow
     pub async fn call(
         &self,
         action: &str,
         parameters: &[(String, String)],
     ) -> Result<Response, Error> {
         let reply = self.send(action, parameters).await?;
-        answer(action, &reply, Receipt::default())
+        answer(action, &reply, ReplyMetadata::default())
     }
 
     /// Sends one action with what is asked for beside it.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; `Malformed` also for headers of Fader that cannot be read.
     pub async fn ask(
         &self,
         action: &str,
         mut parameters: Vec<(String, String)>,
-        demand: Demand<'_>,
+        options: CallOptions<'_>,
     ) -> Result<Response, Error> {
-        demand.write(&mut parameters);
+        options.write(&mut parameters);
         let reply = self.send(action, &parameters).await?;
-        let receipt = receipt(&reply.headers).map_err(|error| error.within(action))?;
-        if let Some(session) = demand.session {
-            session.follow(&receipt);
+        let reply_metadata = metadata(&reply.headers).map_err(|error| error.within(action))?;
+        if let Some(session) = options.session {
+            session.follow(&reply_metadata);
         }
-        answer(action, &reply, receipt)
+        answer(action, &reply, reply_metadata)
     }
 
     async fn send(&self, action: &str, parameters: &[(String, String)]) -> Result<Reply, Error> {
@@ -230,7 +240,7 @@ impl Client {
         let call = Call {
             action,
             parameters,
-            name: named.as_ref().map(Named::name),
+            name: named.as_ref().map(RequestIdGuard::name),
         };
         let sent = self.attempt(&call, false, self.limits).await;
         match &call.name {
@@ -249,7 +259,7 @@ impl Client {
         let action = call.action;
         let request = self.request(call)?;
         let plan = Plan {
-            lane: Lane {
+            lane: WindowKey {
                 host: Arc::clone(&self.host),
                 class: class(action),
             },
@@ -275,11 +285,11 @@ impl Client {
         let asks = |prefix: &str| parameters.iter().any(|(name, _)| name.starts_with(prefix));
         let is_asking = asks("Fader-Request") || asks("Fader-Session");
         let is_conditional = !is_read(action) && asks("Expected.");
-        is_conditional && !is_asking && self.limits.pace == Pace::Window
+        is_conditional && !is_asking && self.limits.pace == Pacing::Window
     }
 
     /// Sends a write in doubt again under its name, as long as there is time, if the service is
-    /// found to keep names; if not, it stays in doubt.
+    /// found to keep names. If not, it stays in doubt.
     async fn resolve(
         &self,
         call: &Call<'_>,
@@ -324,7 +334,7 @@ impl Client {
             let headers = request.headers_mut();
             headers.insert(session, HeaderValue::from_static(""));
             let plan = Plan {
-                lane: Lane {
+                lane: WindowKey {
                     host: Arc::clone(&self.host),
                     class: class(call.action),
                 },
@@ -441,12 +451,12 @@ fn class(action: &str) -> &'static str {
     }
 }
 
-/// Whether an action may be sent again when nobody knows whether it took effect.
+/// Whether an action may be sent again when it is unknown whether it took effect.
 ///
-/// Puts and deletes without a condition come to the same done twice; on a condition only those with
-/// a name from the caller, who knows that the service keeps it. A deletion of a domain may not:
-/// meanwhile there may be a new one. What belongs to a session is sent once: its answer, be it a
-/// refusal, moves the session.
+/// Puts and deletes without a condition come to the same done twice. On a condition only those with
+/// a name from the caller do, which knows that the service keeps it. A deletion of a domain may
+/// not: meanwhile there may be a new one. What belongs to a session is sent once: its answer, be it
+/// a refusal, moves the session.
 fn is_repeatable(action: &str, parameters: &[(String, String)]) -> bool {
     let has = |prefix: &str| parameters.iter().any(|(name, _)| name.starts_with(prefix));
     let is_safe = match action {
@@ -458,7 +468,7 @@ fn is_repeatable(action: &str, parameters: &[(String, String)]) -> bool {
 }
 
 /// What a reply says.
-fn answer(action: &str, reply: &Reply, receipt: Receipt) -> Result<Response, Error> {
+fn answer(action: &str, reply: &Reply, reply_metadata: ReplyMetadata) -> Result<Response, Error> {
     if !reply.status.is_success() {
         return Err(refusal(action, reply, !is_read(action)));
     }
@@ -468,7 +478,7 @@ fn answer(action: &str, reply: &Reply, receipt: Receipt) -> Result<Response, Err
     Ok(Response {
         request_id: metadata.child_text("RequestId").to_owned(),
         box_usage: metadata.child_text("BoxUsage").parse().unwrap_or(0.0),
-        receipt,
+        metadata: reply_metadata,
         root,
     })
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fader_services::Kind;
 use fader_services::Mode;
 use fader_services::catalog::{AccountId, KeyNature, Name, Rights};
-use fader_services::level::Preference;
+use fader_services::level::DefaultConsistency;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -19,13 +19,13 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind};
-use crate::http::{Http, Lane, Limits, Pace, Plan};
+use crate::http::{Http, Limits, Pacing, Plan, WindowKey};
 use crate::pool::Pool;
 use crate::transport::Endpoint;
 
 /// Orders of an administrator leave at once, and once.
 const LIMITS: Limits = Limits {
-    pace: Pace::Bare,
+    pace: Pacing::Bare,
     timeout: Duration::from_secs(30),
     attempt_timeout: Duration::from_secs(30),
 };
@@ -107,17 +107,18 @@ pub struct MemberStatus {
 /// How a domain's mode stands.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct DomainMode {
-    /// The mode; `closing` on the way to `strong`.
+    /// The mode; `draining` on the way to `strong`.
     pub mode: String,
-    /// Whom a closing domain waits for: members that are away, and may hold eventual writes of it.
-    pub away: Vec<String>,
+    /// Whom a draining domain waits for: members that are absent, and may hold eventual writes of
+    /// it.
+    pub absent: Vec<String>,
     /// Members that were asked for theirs, and have not answered.
     pub silent: Vec<String>,
 }
 
 /// Which chains are asked what they wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhyOf<'a> {
+pub enum WaitScope<'a> {
     /// All that the server takes part in.
     All,
     /// That of this number.
@@ -147,6 +148,9 @@ impl Control {
     }
 
     /// All keys.
+    ///
+    /// # Errors
+    /// `Refused` by the server, `Unavailable`, or `Malformed` for an answer that is not as agreed.
     pub async fn keys(&self) -> Result<Vec<Key>, Error> {
         let keys: Keys = parse(&self.call("GET", "/keys", None).await?)?;
         Ok(keys.keys)
@@ -154,6 +158,9 @@ impl Control {
 
     /// Makes a key of an account, and the account if it is new. `pair` is an id with its secret, of
     /// a key that another server had.
+    ///
+    /// # Errors
+    /// `Refused` by the server, `Unavailable`, `Ambiguous` without an answer, or `Malformed`.
     pub async fn create_key(
         &self,
         account: &str,
@@ -177,35 +184,57 @@ impl Control {
     }
 
     /// Stops accepting a key.
+    ///
+    /// # Errors
+    /// `Invalid` for a text that is not an access key; otherwise as [`Control::create_key`].
     pub async fn disable(&self, id: &str) -> Result<(), Error> {
         self.change(id, "disable", None).await.map(drop)
     }
 
     /// Accepts a key again.
+    ///
+    /// # Errors
+    /// As [`Control::disable`].
     pub async fn enable(&self, id: &str) -> Result<(), Error> {
         self.change(id, "enable", None).await.map(drop)
     }
 
     /// Sets the level of a key's requests that name none.
-    pub async fn prefer(&self, id: &str, preference: Option<Preference>) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// As [`Control::disable`].
+    pub async fn prefer(
+        &self,
+        id: &str,
+        preference: Option<DefaultConsistency>,
+    ) -> Result<(), Error> {
         let body = serde_json::json!({ "consistency": shown(preference) });
         let changed = self.change(id, "set", Some(body.to_string()));
         changed.await.map(drop)
     }
 
     /// Makes a new key in the place of one, which is disabled.
+    ///
+    /// # Errors
+    /// As [`Control::disable`].
     pub async fn rotate(&self, id: &str) -> Result<NewKey, Error> {
         parse(&self.change(id, "rotate", None).await?)
     }
 
     /// The mode of a domain or a queue.
+    ///
+    /// # Errors
+    /// `Invalid` for a name without a path; otherwise as [`Control::keys`].
     pub async fn mode(&self, name: Name<'_>) -> Result<DomainMode, Error> {
         let path = path_of(name)?;
         parse(&self.call("GET", &path, None).await?)
     }
 
     /// Gives a domain or a queue another mode, or begins to; `abandon`: without the members that
-    /// are away.
+    /// are absent.
+    ///
+    /// # Errors
+    /// `Invalid` for a name without a path; otherwise as [`Control::create_key`].
     pub async fn set_mode(
         &self,
         name: Name<'_>,
@@ -218,19 +247,25 @@ impl Control {
     }
 
     /// How the members of a cluster do.
+    ///
+    /// # Errors
+    /// As [`Control::keys`].
     pub async fn cluster(&self) -> Result<ClusterStatus, Error> {
         parse(&self.call("GET", "/cluster", None).await?)
     }
 
     /// What the chains of a cluster wait for, a text for each: all, or that of `of`.
-    pub async fn why(&self, of: WhyOf<'_>) -> Result<Vec<String>, Error> {
+    ///
+    /// # Errors
+    /// As [`Control::mode`].
+    pub async fn wait_reports(&self, of: WaitScope<'_>) -> Result<Vec<String>, Error> {
         let path = match of {
-            WhyOf::All => "/cluster/why".to_owned(),
-            WhyOf::Chain(number) => format!("/cluster/why/{number}"),
-            WhyOf::Domain(account, domain) => {
+            WaitScope::All => "/cluster/diagnose".to_owned(),
+            WaitScope::Chain(number) => format!("/cluster/diagnose/{number}"),
+            WaitScope::Domain(account, domain) => {
                 let account = AccountId(account.to_owned());
                 let path = path_of(Name::domain(&account, domain))?;
-                path.replacen("/domains", "/cluster/why", 1)
+                path.replacen("/domains", "/cluster/diagnose", 1)
             }
         };
         let whys: Whys = parse(&self.call("GET", &path, None).await?)?;
@@ -238,35 +273,53 @@ impl Control {
     }
 
     /// Ends a member at once.
+    ///
+    /// # Errors
+    /// `Refused` by the server, `Unavailable`, or `Ambiguous` without an answer.
     pub async fn kill(&self, name: &str) -> Result<(), Error> {
         self.order("kill", serde_json::json!({ "name": name }))
             .await
     }
 
     /// Starts a member that was killed.
+    ///
+    /// # Errors
+    /// As [`Control::kill`].
     pub async fn restart(&self, name: &str) -> Result<(), Error> {
         self.order("restart", serde_json::json!({ "name": name }))
             .await
     }
 
     /// Holds a member up for a time.
+    ///
+    /// # Errors
+    /// As [`Control::kill`].
     pub async fn pause(&self, name: &str, time: Duration) -> Result<(), Error> {
         let body = serde_json::json!({ "name": name, "ms": time.as_millis() as u64 });
         self.order("pause", body).await
     }
 
     /// Cuts the ways between members of different sides.
+    ///
+    /// # Errors
+    /// As [`Control::kill`].
     pub async fn partition(&self, sides: &[Vec<String>]) -> Result<(), Error> {
         self.order("partition", serde_json::json!({ "sides": sides }))
             .await
     }
 
     /// Ends a partition.
+    ///
+    /// # Errors
+    /// As [`Control::kill`].
     pub async fn heal(&self) -> Result<(), Error> {
         self.order("heal", serde_json::json!({})).await
     }
 
     /// Goes on with what a member has, although others acknowledged more.
+    ///
+    /// # Errors
+    /// As [`Control::kill`].
     pub async fn restore(&self, name: &str) -> Result<(), Error> {
         self.order("restore", serde_json::json!({ "name": name }))
             .await
@@ -296,7 +349,7 @@ impl Control {
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
             .map_err(|error| Error::caused(ErrorKind::Invalid, path, error))?;
         let plan = Plan {
-            lane: Lane {
+            lane: WindowKey {
                 host: "".into(),
                 class: "control",
             },
@@ -309,14 +362,12 @@ impl Control {
         if reply.status.is_success() {
             return Ok(reply.body);
         }
+        let Refused { error, code } = refused(&reply.body);
+        let reason = || reply.status.canonical_reason().unwrap_or_default();
         let kind = ErrorKind::Refused {
             status: reply.status.as_u16(),
-            code: reply
-                .status
-                .canonical_reason()
-                .unwrap_or_default()
-                .to_owned(),
-            message: message(&reply.body),
+            code: code.unwrap_or_else(|| reason().to_owned()),
+            message: error,
             request_id: String::new(),
         };
         Err(Error::new(kind, format!("control {path}")))
@@ -356,7 +407,7 @@ fn path_of(name: Name<'_>) -> Result<String, Error> {
 }
 
 /// A preference as it travels; empty for none.
-fn shown(preference: Option<Preference>) -> String {
+fn shown(preference: Option<DefaultConsistency>) -> String {
     preference.map_or_else(String::new, |preference| preference.to_string())
 }
 
@@ -365,14 +416,18 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|_| Error::malformed("control reply is not as agreed"))
 }
 
-/// The `error` of a JSON refusal, or the text itself.
-fn message(body: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: String,
-    }
-    match serde_json::from_slice::<Refusal>(body) {
-        Ok(refusal) => refusal.error,
-        Err(_) => String::from_utf8_lossy(body).trim().to_owned(),
-    }
+/// Why an order is refused.
+#[derive(Deserialize)]
+struct Refused {
+    error: String,
+    /// One of [`fader_services::ErrorCode`]; an older server tells none.
+    code: Option<String>,
+}
+
+/// A refusal in JSON, or the text itself.
+fn refused(body: &[u8]) -> Refused {
+    serde_json::from_slice(body).unwrap_or_else(|_| Refused {
+        error: String::from_utf8_lossy(body).trim().to_owned(),
+        code: None,
+    })
 }

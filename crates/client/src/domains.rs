@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use fader_cloud::{
-    Attribute, DomainMetadata, Domains, Expected, ItemDelete, ItemPut, Page, Reading, Result,
+    Attribute, DomainMetadata, Domains, Expected, ItemDelete, ItemPut, Page, ReadConsistency,
+    Result,
 };
 
-use crate::demand::Demand;
+use crate::call_options::CallOptions;
 use crate::error::{in_read, in_write};
 use crate::simpledb::SimpleDb;
 
@@ -31,13 +32,13 @@ impl Domains for SimpleDb {
 
     async fn put(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>) -> Result<()> {
         let ItemPut { name, attributes } = put;
-        let put = self.put_attributes(domain, name, attributes, condition, Demand::default());
+        let put = self.put_attributes(domain, name, attributes, condition, CallOptions::default());
         in_write(put.await)?;
         Ok(())
     }
 
     async fn put_batch(&self, domain: &str, puts: &[ItemPut]) -> Result<()> {
-        let put = self.batch_put_attributes(domain, puts, Demand::default());
+        let put = self.batch_put_attributes(domain, puts, CallOptions::default());
         in_write(put.await)?;
         Ok(())
     }
@@ -48,13 +49,13 @@ impl Domains for SimpleDb {
         delete: &ItemDelete,
         condition: Option<&Expected>,
     ) -> Result<()> {
-        let deleted = self.delete_attributes(domain, delete, condition, Demand::default());
+        let deleted = self.delete_attributes(domain, delete, condition, CallOptions::default());
         in_write(deleted.await)?;
         Ok(())
     }
 
     async fn remove_batch(&self, domain: &str, deletes: &[ItemDelete]) -> Result<()> {
-        let deleted = self.batch_delete_attributes(domain, deletes, Demand::default());
+        let deleted = self.batch_delete_attributes(domain, deletes, CallOptions::default());
         in_write(deleted.await)?;
         Ok(())
     }
@@ -64,9 +65,9 @@ impl Domains for SimpleDb {
         domain: &str,
         item: &str,
         names: &[String],
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Vec<Attribute>> {
-        let found = self.get_attributes(domain, item, names, demand(reading));
+        let found = self.get_attributes(domain, item, names, options(reading));
         Ok(in_read(found.await)?.attributes)
     }
 
@@ -74,9 +75,9 @@ impl Domains for SimpleDb {
         &self,
         expression: &str,
         next_token: Option<&str>,
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Page> {
-        let select = SimpleDb::select(self, expression, next_token, demand(reading));
+        let select = SimpleDb::select(self, expression, next_token, options(reading));
         let page = in_read(select.await)?;
         Ok(Page {
             items: page.items,
@@ -85,9 +86,9 @@ impl Domains for SimpleDb {
     }
 }
 
-fn demand(reading: Reading) -> Demand<'static> {
+fn options(reading: ReadConsistency) -> CallOptions<'static> {
     match reading {
-        Reading::Eventual => Demand::default(),
-        Reading::Strong => Demand::consistent(),
+        ReadConsistency::Eventual => CallOptions::default(),
+        ReadConsistency::Strong => CallOptions::consistent(),
     }
 }

@@ -3,14 +3,15 @@
 //!
 //! ```text
 //!  SimpleDb ─┐                       ┌ pool of endpoint A
-//!  Sqs      ─┼─call─▶ Http: turnstile┼ pool of endpoint B
+//!  Sqs      ─┼─call─▶ Http: limiter┼ pool of endpoint B
 //!  ..       ─┘        (its thread)   └ ..
 //! ```
 //!
 //! Invariants:
-//! - H1 a request whose outcome is in doubt is sent again only if it is repeatable.
-//! - H2 a call never lasts longer than its timeout, waits and repetitions counted in.
-//! - H3 dropping a call ends it: its place in the lane, and the connection it used, are given back.
+//! - CHTTP-1 a request whose outcome is in doubt is sent again only if it is repeatable.
+//! - CHTTP-2 a call never lasts longer than its timeout, waits and repetitions counted in.
+//! - CHTTP-3 dropping a call ends it: its place in the lane, and the connection it used, are given
+//!   back.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -23,8 +24,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_turnstile::{Ask, Turnstile, Verdict, judge_reply};
-use fader_window::{Failure, State};
+use fader_limiter::{Limiter, LimiterRequest, Verdict, judge_reply};
+use fader_window::{RequestError, State};
 use http_body_util::Full;
 use hyper::Request;
 use hyper::body::Body;
@@ -39,7 +40,7 @@ use crate::tally::{Attempt, Tally};
 
 /// What has a congestion window of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lane {
+pub struct WindowKey {
     /// Host and port, as the `Host` header says them.
     pub host: Arc<str>,
     /// The class of operations: what costs the service about the same.
@@ -48,7 +49,7 @@ pub struct Lane {
 
 /// Whether requests wait for a congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+pub enum Pacing {
     /// They do, and are sent again where that is safe.
     #[default]
     Window,
@@ -59,7 +60,7 @@ pub enum Pace {
 /// An HTTP client with its windows. Clones are the same client.
 #[derive(Clone)]
 pub struct Http {
-    turnstile: Turnstile<Lane>,
+    limiter: Limiter<WindowKey>,
     thread: Option<Arc<Thread>>,
 }
 
@@ -72,10 +73,10 @@ struct Thread {
 /// What must be known of a request to send it.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) lane: Lane,
+    pub(crate) lane: WindowKey,
     /// Whether it changes anything: decides what silence means.
     pub(crate) is_write: bool,
-    /// Whether it may be sent again when nobody knows whether it took effect; if not, a 503 is its
+    /// Whether it may be sent again when it is unknown whether it took effect; if not, a 503 is its
     /// answer too.
     pub(crate) is_repeatable: bool,
     pub(crate) limits: Limits,
@@ -86,14 +87,14 @@ pub(crate) struct Plan {
 /// How a client sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    pub(crate) pace: Pace,
+    pub(crate) pace: Pacing,
     /// From asking to the last octet of the reply.
     pub(crate) timeout: Duration,
     /// For one attempt.
     pub(crate) attempt_timeout: Duration,
 }
 
-impl fmt::Display for Lane {
+impl fmt::Display for WindowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.host, self.class)
     }
@@ -131,7 +132,7 @@ impl Http {
         let thread = std::thread::Builder::new().name("fader-client".to_owned());
         thread.spawn(run).expect("the system gives a thread");
         Http {
-            turnstile: Turnstile::new(settings),
+            limiter: Limiter::new(settings),
             thread: Some(Arc::new(Thread {
                 runtime: handle,
                 _end: end,
@@ -143,14 +144,14 @@ impl Http {
     /// For programs of a single thread.
     pub fn here(settings: fader_window::Settings) -> Http {
         Http {
-            turnstile: Turnstile::new(settings),
+            limiter: Limiter::new(settings),
             thread: None,
         }
     }
 
     /// The windows of all lanes.
-    pub fn windows(&self) -> Vec<(Lane, State)> {
-        self.turnstile.states()
+    pub fn windows(&self) -> Vec<(WindowKey, State)> {
+        self.limiter.states()
     }
 
     /// Sends a request, in its turn, and reads the whole reply.
@@ -175,7 +176,7 @@ impl Http {
     pub(crate) async fn send<T, F>(
         &self,
         plan: Plan,
-        attempt: impl FnMut(Term) -> F + Send + 'static,
+        attempt: impl FnMut(AttemptDeadline) -> F + Send + 'static,
     ) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -183,11 +184,11 @@ impl Http {
     {
         // Futures are large: each is made where it is polled, and never moved.
         let Some(thread) = &self.thread else {
-            return perform(&self.turnstile, plan, attempt).await;
+            return perform(&self.limiter, plan, attempt).await;
         };
-        let turnstile = self.turnstile.clone();
-        let work = async move { perform(&turnstile, plan, attempt).await };
-        Running(thread.runtime.spawn(work)).await
+        let limiter = self.limiter.clone();
+        let work = async move { perform(&limiter, plan, attempt).await };
+        AbortOnDrop(thread.runtime.spawn(work)).await
     }
 
     /// Waits, where requests run: callers need no runtime of their own.
@@ -195,7 +196,7 @@ impl Http {
         let wait = async move { sleep_until(until).await };
         match &self.thread {
             None => wait.await,
-            Some(thread) => Running(thread.runtime.spawn(wait)).await,
+            Some(thread) => AbortOnDrop(thread.runtime.spawn(wait)).await,
         }
     }
 }
@@ -209,9 +210,9 @@ fn window_settings() -> fader_window::Settings {
 }
 
 /// A task that is aborted when it is not awaited to its end.
-struct Running<T>(JoinHandle<T>);
+struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T> Future for Running<T> {
+impl<T> Future for AbortOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -225,7 +226,7 @@ impl<T> Future for Running<T> {
     }
 }
 
-impl<T> Drop for Running<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -239,9 +240,9 @@ impl Plan {
 }
 
 async fn perform<T, F>(
-    turnstile: &Turnstile<Lane>,
+    limiter: &Limiter<WindowKey>,
     plan: Plan,
-    mut attempt: impl FnMut(Term) -> F,
+    mut attempt: impl FnMut(AttemptDeadline) -> F,
 ) -> Result<T, Error>
 where
     F: Future<Output = (Result<T, Error>, Verdict)>,
@@ -255,12 +256,12 @@ where
     } = plan;
     let now = Instant::now();
     let deadline = now + limits.timeout;
-    if limits.pace == Pace::Bare {
-        let (reply, verdict) = attempt(Term::from(now, limits.timeout)).await;
+    if limits.pace == Pacing::Bare {
+        let (reply, verdict) = attempt(AttemptDeadline::from(now, limits.timeout)).await;
         let is_silence = matches!(verdict, Verdict::Late | Verdict::Failed);
         return reply.map_err(|error| judged(error, is_write && is_silence));
     }
-    let ask = Ask {
+    let ask = LimiterRequest {
         lane,
         is_repeatable,
         deadline: Some(deadline),
@@ -268,9 +269,9 @@ where
     let send = || {
         let now = Instant::now();
         let left = deadline.saturating_duration_since(now);
-        attempt(Term::from(now, limits.attempt_timeout.min(left)))
+        attempt(AttemptDeadline::from(now, limits.attempt_timeout.min(left)))
     };
-    let ended = turnstile.run(ask, send).await;
+    let ended = limiter.run(ask, send).await;
     match ended.last {
         Some(Ok(reply)) => Ok(reply),
         Some(Err(error)) => Err(judged(error, is_write && ended.in_doubt)),
@@ -280,15 +281,15 @@ where
 
 /// The time that one attempt may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Term {
+pub(crate) struct AttemptDeadline {
     span: Duration,
     end: Instant,
 }
 
-impl Term {
-    fn from(now: Instant, span: Duration) -> Term {
+impl AttemptDeadline {
+    fn from(now: Instant, span: Duration) -> AttemptDeadline {
         let end = now + span;
-        Term { span, end }
+        AttemptDeadline { span, end }
     }
 
     /// Awaits an attempt, and says how it ended.
@@ -320,7 +321,7 @@ impl Term {
 async fn exchange(
     pool: Arc<Pool<Full<Bytes>>>,
     request: Request<Full<Bytes>>,
-    term: Term,
+    term: AttemptDeadline,
     may_linger: bool,
     tally: Option<Tally>,
 ) -> (Result<Reply, Error>, Verdict) {
@@ -356,9 +357,9 @@ fn judged(error: Error, in_doubt: bool) -> Error {
     }
 }
 
-fn never_sent(why: Option<Failure>, timeout: Duration) -> Error {
+fn never_sent(why: Option<RequestError>, timeout: Duration) -> Error {
     let context = match why {
-        Some(Failure::Full) => "too many requests wait already".to_owned(),
+        Some(RequestError::Full) => "too many requests wait already".to_owned(),
         _ => format!("its turn did not come within {timeout:?}"),
     };
     Error::new(ErrorKind::Unavailable, context)

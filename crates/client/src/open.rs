@@ -1,9 +1,9 @@
-//! Opens a cloud by its URL: objects in a bucket, a folder or memory; queues and domains in there
-//! too, or at services of their own.
+//! Opens a cloud by its URL. Objects are in a bucket, a folder or memory; queues and domains are in
+//! there too, or at services of their own.
 //!
 //! Invariants:
 //! - OPEN-1 opened for writing, the promises of any bucket, folder or memory are probed, or
-//!   remembered as kept, before queues or domains live in it; where one is broken, only objects
+//!   remembered as kept, before queues or domains live in it. Where one is broken, only objects
 //!   open.
 //! - OPEN-2 opened for reading, nothing is written.
 

@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 
 use crate::client::Settings;
 use crate::error::Error;
-use crate::http::{Http, Lane, Limits, Plan};
+use crate::http::{Http, Limits, Plan, WindowKey};
 use crate::pool::Pool;
 use crate::transport::Endpoint;
 
@@ -73,7 +73,7 @@ impl Origin {
         let is_conditional = headers.contains_key(IF_MATCH) || headers.contains_key(IF_NONE_MATCH);
         let method = request.method();
         let plan = Plan {
-            lane: Lane {
+            lane: WindowKey {
                 host: Arc::clone(&self.host),
                 class,
             },
@@ -90,7 +90,7 @@ impl Origin {
     }
 
     /// The windows of this origin, by class of operations.
-    pub fn windows(&self) -> Vec<(Lane, State)> {
+    pub fn windows(&self) -> Vec<(WindowKey, State)> {
         let mut windows = self.http.windows();
         windows.retain(|(lane, _)| lane.host == self.host);
         windows

@@ -1,10 +1,11 @@
 //! Keep-alive connections to one endpoint, and one attempt of a request on one of them.
 //!
 //! Invariants:
-//! - P1 no more than the gate's permits are in use at once; an unused connection holds no permit.
-//! - P2 a connection goes back only after its reply was read to the end.
-//! - P3 an attempt goes out at most once: it moves to another connection only when hyper gives it
-//!   back unsent.
+//! - POOL-1 no more than the gate's permits are in use at once; an unused connection holds no
+//!   permit.
+//! - POOL-2 a connection goes back only after its reply was read to the end.
+//! - POOL-3 an attempt goes out at most once: it moves to another connection only when hyper gives
+//!   it back unsent.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,13 +41,13 @@ pub(crate) struct Reply {
 
 /// The body of a reply as it comes in. Its connection goes back at its end; dropped before, the
 /// connection is closed.
-pub(crate) struct Coming<B> {
+pub(crate) struct StreamingBody<B> {
     incoming: Incoming,
-    lease: Option<Lease<B>>,
+    lease: Option<PooledConnection<B>>,
 }
 
 /// A connection in use.
-struct Lease<B> {
+struct PooledConnection<B> {
     pool: Arc<Pool<B>>,
     sender: SendRequest<B>,
     permit: OwnedSemaphorePermit,
@@ -80,7 +81,10 @@ where
     }
 
     /// Reads the rest of a reply.
-    pub(crate) async fn read(&self, reply: hyper::Response<Coming<B>>) -> Result<Reply, Error> {
+    pub(crate) async fn read(
+        &self,
+        reply: hyper::Response<StreamingBody<B>>,
+    ) -> Result<Reply, Error> {
         let (head, body) = reply.into_parts();
         let body = Limited::new(body, self.reply_bytes_max);
         let body = body.collect().await.map_err(|error| {
@@ -102,7 +106,7 @@ where
         self: &Arc<Self>,
         mut request: Request<B>,
         is_sent: &AtomicBool,
-    ) -> Result<hyper::Response<Coming<B>>, Error> {
+    ) -> Result<hyper::Response<StreamingBody<B>>, Error> {
         let gate = Arc::clone(&self.gate);
         let permit = gate.acquire_owned().await;
         let permit = permit.expect("the gate is never closed");
@@ -119,12 +123,12 @@ where
             match sender.try_send_request(request).await {
                 Ok(response) => {
                     let pool = Arc::clone(self);
-                    let lease = Lease {
+                    let lease = PooledConnection {
                         pool,
                         sender,
                         permit,
                     };
-                    return Ok(response.map(|incoming| Coming {
+                    return Ok(response.map(|incoming| StreamingBody {
                         incoming,
                         lease: Some(lease),
                     }));
@@ -179,14 +183,14 @@ impl<B> Pool<B> {
     }
 }
 
-impl<B> Lease<B> {
+impl<B> PooledConnection<B> {
     fn end(self) {
         self.pool.idle().push(self.sender);
         drop(self.permit);
     }
 }
 
-impl<B> Body for Coming<B> {
+impl<B> Body for StreamingBody<B> {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -197,7 +201,11 @@ impl<B> Body for Coming<B> {
         let this = self.get_mut();
         let frame = ready!(Pin::new(&mut this.incoming).poll_frame(context));
         match &frame {
-            None => this.lease.take().into_iter().for_each(Lease::end),
+            None => this
+                .lease
+                .take()
+                .into_iter()
+                .for_each(PooledConnection::end),
             Some(Err(_)) => this.lease = None,
             Some(Ok(_)) => {}
         }

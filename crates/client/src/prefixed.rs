@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fader_cloud::{
     Attribute, DomainMetadata, Domains, Error, ErrorKind, Expected, ItemDelete, ItemPut, Page,
-    QueueCounts, QueueSettings, Queues, Reading, Receipt, Receive, Received, Result,
+    QueueCounts, QueueSettings, Queues, ReadConsistency, Receipt, Receive, Received, Result,
 };
 use fader_services::simpledb::Request;
 
@@ -137,7 +137,7 @@ impl<S: Domains + ?Sized> Domains for Prefixed<S> {
         domain: &str,
         item: &str,
         names: &[String],
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Vec<Attribute>> {
         let domain = self.there(domain);
         self.service.get(&domain, item, names, reading).await
@@ -147,7 +147,7 @@ impl<S: Domains + ?Sized> Domains for Prefixed<S> {
         &self,
         expression: &str,
         next_token: Option<&str>,
-        reading: Reading,
+        reading: ReadConsistency,
     ) -> Result<Page> {
         let expression = self.expression(expression)?;
         self.service.select(&expression, next_token, reading).await
@@ -158,7 +158,7 @@ impl<S: Domains + ?Sized> Domains for Prefixed<S> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-    use fader_cloud::conformance::{Subject, domains, judge, queues};
+    use fader_cloud::conformance::{SystemUnderTest, domains, judge, queues};
     use fader_cloud::model::{Model, Profile, run};
 
     use super::*;
@@ -183,13 +183,13 @@ mod tests {
                 .await
                 .unwrap();
             model.domains.create("foreign").await.unwrap();
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &queues_there as &dyn Queues,
                 clock: &*model.clock,
                 prefix: "t",
             };
             queues(&subject, &mut |verdict| verdicts.push(verdict)).await;
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &prefixed as &dyn Domains,
                 clock: &*model.clock,
                 prefix: "t",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fader_cloud::{
     Attribute, DomainMetadata, Domains, Error, ErrorKind, Expected, ItemDelete, ItemPut, Page,
-    QueueCounts, QueueSettings, Queues, Reading, Receipt, Receive, Received, Result,
+    QueueCounts, QueueSettings, Queues, ReadConsistency, Receipt, Receive, Received, Result,
 };
 
 /// What each call is answered with.
@@ -92,11 +92,17 @@ impl Domains for Refusal {
         self.refuse()
     }
 
-    async fn get(&self, _: &str, _: &str, _: &[String], _: Reading) -> Result<Vec<Attribute>> {
+    async fn get(
+        &self,
+        _: &str,
+        _: &str,
+        _: &[String],
+        _: ReadConsistency,
+    ) -> Result<Vec<Attribute>> {
         self.refuse()
     }
 
-    async fn select(&self, _: &str, _: Option<&str>, _: Reading) -> Result<Page> {
+    async fn select(&self, _: &str, _: Option<&str>, _: ReadConsistency) -> Result<Page> {
         self.refuse()
     }
 }

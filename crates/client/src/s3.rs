@@ -16,7 +16,7 @@ use hyper::{Method, Request};
 use crate::client::{Settings, unix_seconds};
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind};
-use crate::http::{Http, Lane, Limits, Plan};
+use crate::http::{Http, Limits, Plan, WindowKey};
 use crate::pool::{Pool, Reply};
 use crate::sign::{Headers, Signable, SignatureVersion, Signer, encoded_path, encoded_query};
 use crate::transport::Endpoint;
@@ -201,7 +201,7 @@ impl S3 {
         })?;
         let is_write = !matches!(request.method, Method::GET | Method::HEAD);
         let plan = Plan {
-            lane: Lane {
+            lane: WindowKey {
                 host: Arc::clone(&self.host),
                 class: if is_write { "put" } else { "get" },
             },

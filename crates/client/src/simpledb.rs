@@ -4,10 +4,10 @@
 
 use fader_cloud::{Attribute, AttributePut, DomainMetadata, Expected, Item, ItemDelete, ItemPut};
 use fader_services::Mode;
-use fader_services::level::{self, Receipt};
+use fader_services::level::{self, ReplyMetadata};
 
+use crate::call_options::CallOptions;
 use crate::client::{Client, Response};
-use crate::demand::Demand;
 use crate::error::Error;
 use crate::xml::Element;
 
@@ -20,11 +20,11 @@ pub struct SimpleDb(pub Client);
 
 /// What a domain is created as, for Fader only; by default as every SimpleDB does it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Nature {
+pub struct DomainOptions {
     /// Who may write to it.
     pub mode: Option<Mode>,
     /// Level and bound of requests that ask for none.
-    pub default: Option<level::Demand>,
+    pub default: Option<level::ConsistencyOptions>,
 }
 
 /// One page of a Select.
@@ -37,7 +37,7 @@ pub struct Page {
     /// What the page cost, in box hours.
     pub box_usage: f64,
     /// What was read, if the call asked for more than SimpleDB knows.
-    pub receipt: Receipt,
+    pub metadata: ReplyMetadata,
 }
 
 /// What GetAttributes found.
@@ -46,13 +46,17 @@ pub struct Found {
     /// The attributes; none if there is no such item.
     pub attributes: Vec<Attribute>,
     /// What was read, if the call asked for more than SimpleDB knows.
-    pub receipt: Receipt,
+    pub metadata: ReplyMetadata,
 }
 
 type Parameters = Vec<(String, String)>;
 
 impl SimpleDb {
     /// The names of all domains, in order.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; `Malformed` for a result that is not SimpleDB's, or a list without an
+    /// end.
     pub async fn list_domains(&self) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         let mut token = None;
@@ -71,22 +75,39 @@ impl SimpleDb {
     }
 
     /// Creates a domain; one that exists stays as it is.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
     pub async fn create_domain(&self, domain: &str) -> Result<Response, Error> {
-        self.create_domain_as(domain, &Nature::default()).await
+        self.create_domain_as(domain, &DomainOptions::default())
+            .await
     }
 
     /// Creates a domain of a nature of its own, which only Fader knows.
-    pub async fn create_domain_as(&self, domain: &str, nature: &Nature) -> Result<Response, Error> {
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn create_domain_as(
+        &self,
+        domain: &str,
+        nature: &DomainOptions,
+    ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain)];
         let mode = nature.mode.map(|mode| mode.to_string());
         push_optional(&mut parameters, "Fader-Collection-Mode", mode.as_deref());
-        let default = nature.default.as_ref().map(level::Demand::to_string);
+        let default = nature
+            .default
+            .as_ref()
+            .map(level::ConsistencyOptions::to_string);
         let name = "Fader-Collection-Consistency";
         push_optional(&mut parameters, name, default.as_deref());
         self.0.call("CreateDomain", &parameters).await
     }
 
     /// Deletes a domain with all that is in it.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
     pub async fn delete_domain(&self, domain: &str) -> Result<Response, Error> {
         self.0
             .call("DeleteDomain", &[pair("DomainName", domain)])
@@ -94,6 +115,9 @@ impl SimpleDb {
     }
 
     /// Counts and sizes of a domain.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; `Malformed` for a result that is not SimpleDB's.
     pub async fn domain_metadata(&self, domain: &str) -> Result<DomainMetadata, Error> {
         let response = self
             .0
@@ -117,26 +141,32 @@ impl SimpleDb {
     }
 
     /// Puts attributes into an item, on a condition if there is one.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]. A failed condition is `Refused`.
     pub async fn put_attributes(
         &self,
         domain: &str,
         item: &str,
         attributes: &[AttributePut],
         expected: Option<&Expected>,
-        demand: Demand<'_>,
+        options: CallOptions<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
         push_puts(&mut parameters, "", attributes);
         push_expected(&mut parameters, expected);
-        self.0.ask("PutAttributes", parameters, demand).await
+        self.0.ask("PutAttributes", parameters, options).await
     }
 
     /// Puts up to 25 items, all or none.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
     pub async fn batch_put_attributes(
         &self,
         domain: &str,
         items: &[ItemPut],
-        demand: Demand<'_>,
+        options: CallOptions<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain)];
         for (index, item) in items.iter().enumerate() {
@@ -144,48 +174,57 @@ impl SimpleDb {
             parameters.push((format!("{prefix}ItemName"), item.name.clone()));
             push_puts(&mut parameters, &prefix, &item.attributes);
         }
-        self.0.ask("BatchPutAttributes", parameters, demand).await
+        self.0.ask("BatchPutAttributes", parameters, options).await
     }
 
     /// The attributes of an item: all of them when `names` is empty; none if there is no such item.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; `Malformed` for a result that is not SimpleDB's.
     pub async fn get_attributes(
         &self,
         domain: &str,
         item: &str,
         names: &[String],
-        demand: Demand<'_>,
+        options: CallOptions<'_>,
     ) -> Result<Found, Error> {
         let mut parameters = vec![pair("DomainName", domain), pair("ItemName", item)];
         for (index, name) in names.iter().enumerate() {
             parameters.push((format!("AttributeName.{}", index + 1), name.clone()));
         }
-        let response = self.0.ask("GetAttributes", parameters, demand).await?;
+        let response = self.0.ask("GetAttributes", parameters, options).await?;
         Ok(Found {
             attributes: attributes(result(&response, "GetAttributesResult")?),
-            receipt: response.receipt,
+            metadata: response.metadata,
         })
     }
 
     /// Deletes an item or parts of it, on a condition if there is one.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]. A failed condition is `Refused`.
     pub async fn delete_attributes(
         &self,
         domain: &str,
         delete: &ItemDelete,
         expected: Option<&Expected>,
-        demand: Demand<'_>,
+        options: CallOptions<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain), pair("ItemName", &delete.name)];
         push_deletes(&mut parameters, "", delete);
         push_expected(&mut parameters, expected);
-        self.0.ask("DeleteAttributes", parameters, demand).await
+        self.0.ask("DeleteAttributes", parameters, options).await
     }
 
     /// Deletes up to 25 items or parts of them, all or none.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
     pub async fn batch_delete_attributes(
         &self,
         domain: &str,
         deletes: &[ItemDelete],
-        demand: Demand<'_>,
+        options: CallOptions<'_>,
     ) -> Result<Response, Error> {
         let mut parameters = vec![pair("DomainName", domain)];
         for (index, delete) in deletes.iter().enumerate() {
@@ -194,20 +233,23 @@ impl SimpleDb {
             push_deletes(&mut parameters, &prefix, delete);
         }
         self.0
-            .ask("BatchDeleteAttributes", parameters, demand)
+            .ask("BatchDeleteAttributes", parameters, options)
             .await
     }
 
     /// One page of a Select.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; `Malformed` for a result that is not SimpleDB's.
     pub async fn select(
         &self,
         expression: &str,
         next_token: Option<&str>,
-        demand: Demand<'_>,
+        options: CallOptions<'_>,
     ) -> Result<Page, Error> {
         let mut parameters = vec![pair("SelectExpression", expression)];
         push_optional(&mut parameters, "NextToken", next_token);
-        let response = self.0.ask("Select", parameters, demand).await?;
+        let response = self.0.ask("Select", parameters, options).await?;
         let result = result(&response, "SelectResult")?;
         let items = result.children("Item").map(|item| Item {
             name: item.child_text("Name").to_owned(),
@@ -217,11 +259,14 @@ impl SimpleDb {
             items: items.collect(),
             next_token: self::next_token(result),
             box_usage: response.box_usage,
-            receipt: response.receipt,
+            metadata: response.metadata,
         })
     }
 
     /// How Fader would answer a Select, line by line.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; `Malformed` for a result that is not SimpleDB's.
     pub async fn explain_select(&self, expression: &str) -> Result<Vec<String>, Error> {
         let parameters = [pair("SelectExpression", expression)];
         let response = self.0.call("ExplainSelect", &parameters).await?;

@@ -1,8 +1,8 @@
 //! The contract's queues, over SQS's JSON protocol (AwsJson 1.0).
 //!
 //! Invariants:
-//! - Q1 a call whose outcome is in doubt is sent again only if it may happen twice; a name is
-//!   resolved to its URL once, by a read.
+//! - SQSCALL-1 a call whose outcome is in doubt is sent again only if it may happen twice. A name
+//!   is resolved to its URL once, by a read.
 //!
 //! Deliberately absent: the Query protocol; FIFO queues, attributes of messages, dead letters.
 
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use crate::client::{Settings, unix_seconds};
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind, in_read, in_write};
-use crate::http::{Http, Lane, Limits, Pace, Plan};
+use crate::http::{Http, Limits, Pacing, Plan, WindowKey};
 use crate::pool::{Pool, Reply};
 use crate::sign::{Headers, SignatureVersion, Signer};
 use crate::tally::Tally;
@@ -111,7 +111,7 @@ impl Sqs {
     }
 
     /// The windows of this endpoint, by class of operations.
-    pub fn windows(&self) -> Vec<(Lane, State)> {
+    pub fn windows(&self) -> Vec<(WindowKey, State)> {
         let mut windows = self.http.windows();
         windows.retain(|(lane, _)| lane.host == self.host);
         windows
@@ -170,7 +170,7 @@ impl Sqs {
             Error::caused(ErrorKind::Invalid, context, error)
         })?;
         let plan = Plan {
-            lane: Lane {
+            lane: WindowKey {
                 host: Arc::clone(&self.host),
                 class: class(action),
             },
@@ -193,7 +193,7 @@ impl Sqs {
         match body["WaitTimeSeconds"].as_u64() {
             None | Some(0) => self.limits,
             Some(wait) => Limits {
-                pace: Pace::Bare,
+                pace: Pacing::Bare,
                 timeout: self.limits.timeout.max(Duration::from_secs(wait + 5)),
                 ..self.limits
             },
@@ -404,7 +404,7 @@ fn class(action: &str) -> &'static str {
     }
 }
 
-/// Whether a write may be sent again when nobody knows whether it took effect. Messages that are
+/// Whether a write may be sent again when it is unknown whether it took effect. Messages that are
 /// sent twice are two; what a lost receive took comes back by itself.
 fn is_repeatable(action: &str) -> bool {
     matches!(

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_left_counts_once_and_what_did_not_counts_for_nothing() {
+    fn sent_requests_count_once_and_unsent_ones_do_not() {
         let meter = Meter::default();
         let tally = Tally {
             meter: meter.clone(),

@@ -1,8 +1,8 @@
 //! A reply's XML as a tree.
 //!
 //! Invariants:
-//! - X1 no deeper than [`DEPTH_MAX`]; no larger than the reply it was read from.
-//! - X2 text with `encoding="base64"` is decoded.
+//! - CXML-1 no deeper than [`DEPTH_MAX`]; no larger than the reply it was read from.
+//! - CXML-2 text with `encoding="base64"` is decoded.
 //!
 //! Deliberately absent: document types (refused: they define entities), namespaces, attributes
 //! other than `encoding`.
@@ -31,6 +31,9 @@ pub struct Element {
 
 impl Element {
     /// Reads a document's root element.
+    ///
+    /// # Errors
+    /// `Malformed`: no well-formed XML, elements nested too deep, or a document type.
     pub fn parse(document: &str) -> Result<Element, Error> {
         let mut reader = Reader::from_str(document);
         let mut open = vec![Element::default()];

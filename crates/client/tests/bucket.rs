@@ -1,5 +1,5 @@
-//! Objects against a server in the same process: puts whose outcome is in doubt, what is sent
-//! again, and bodies that are read as they come.
+//! Objects against a server in the same process. The tests are about puts whose outcome is in
+//! doubt, what is sent again, and bodies that are read as they come.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
@@ -335,7 +335,7 @@ async fn a_put_that_never_left_certainly_changed_nothing() {
 }
 
 #[tokio::test]
-async fn what_had_no_effect_or_may_happen_twice_is_put_again() {
+async fn a_put_without_effect_or_an_idempotent_one_is_repeated() {
     let slow_down = Put::Refused(503, "SlowDown");
     for (first, mode) in [
         (slow_down, PutMode::Create),

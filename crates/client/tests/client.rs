@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fader_client::{
-    Client, Control, Credentials, Demand, Error, ErrorKind, Http, Origin, Pace, Session, Settings,
-    SimpleDb,
+    CallOptions, Client, Control, Credentials, Error, ErrorKind, Http, Origin, Pacing, Session,
+    Settings, SimpleDb,
 };
 use fader_cloud::{Attribute, AttributePut, Expected};
 use fader_services::catalog::KeyNature;
-use fader_services::level::{Bound, Level, Outcome, Outcomes, Receipt, parse_name, parse_stamp};
+use fader_services::level::{
+    Bound, Level, Outcome, Outcomes, ReplyMetadata, parse_name, parse_stamp,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
@@ -121,7 +123,7 @@ async fn put(client: &SimpleDb) -> Result<f64, Error> {
             "item",
             &[attribute],
             Some(&expected),
-            Demand::default(),
+            CallOptions::default(),
         )
         .await?;
     assert_eq!(response.request_id, "r1");
@@ -153,9 +155,9 @@ async fn puts_go_signed_over_one_connection() {
     }
 }
 
-async fn ask(client: &SimpleDb, demand: Demand<'_>) -> Receipt {
-    let put = client.put_attributes("dom", "item", &[], None, demand);
-    put.await.unwrap().receipt
+async fn ask(client: &SimpleDb, options: CallOptions<'_>) -> ReplyMetadata {
+    let put = client.put_attributes("dom", "item", &[], None, options);
+    put.await.unwrap().metadata
 }
 
 #[tokio::test]
@@ -165,24 +167,24 @@ async fn a_demand_travels_in_parameters() {
     let acts = [Act::Tell(200, told, PUT_OK), Act::Answer(200, PUT_OK)];
     let (client, server) = start(&acts, Settings::default()).await;
     let mut session = Session::default();
-    let demand = Demand {
+    let options = CallOptions {
         level: Level::EVENTUAL,
         bound: Some(Bound::Versions(3)),
         outcome: true,
         session: Some(&mut session),
         request: Some(parse_name("c0ffee/7").unwrap()),
-        ..Demand::default()
+        ..CallOptions::default()
     };
-    let receipt = ask(&client, demand).await;
+    let receipt = ask(&client, options).await;
     assert_eq!(receipt.stamp, Some(parse_stamp("2.7+5.3.0").unwrap()));
     assert_eq!(receipt.outcome, Some(Outcomes::single(Outcome::Applied)));
     assert!(receipt.tentative);
     assert_eq!(session.to_string(), "AP9zZWVu");
-    let demand = Demand {
+    let options = CallOptions {
         session: Some(&mut session),
-        ..Demand::default()
+        ..CallOptions::default()
     };
-    assert_eq!(ask(&client, demand).await, Receipt::default());
+    assert_eq!(ask(&client, options).await, ReplyMetadata::default());
     assert_eq!(
         session,
         "AP9zZWVu\n".parse().unwrap(),
@@ -207,17 +209,17 @@ async fn a_refusal_moves_the_session_on() {
     let act = Act::Tell(503, "x-fader-session: AP9zZWVu\r\n", "");
     let (client, _server) = start(&[act], Settings::default()).await;
     let mut session = Session::default();
-    let demand = Demand {
+    let options = CallOptions {
         session: Some(&mut session),
-        ..Demand::consistent()
+        ..CallOptions::consistent()
     };
-    let failed = client.get_attributes("d", "i", &[], demand).await;
+    let failed = client.get_attributes("d", "i", &[], options).await;
     assert_eq!(failed.unwrap_err().kind, ErrorKind::Unavailable);
     assert_eq!(session.to_string(), "AP9zZWVu");
 }
 
 #[tokio::test]
-async fn what_is_told_in_no_known_words_is_malformed() {
+async fn an_unknown_answer_is_malformed() {
     for told in [
         "x-fader-stamp: seven\r\n",
         "x-fader-version: 2.7+1.1.1\r\n",
@@ -239,8 +241,8 @@ async fn a_connection_closed_after_its_answer_is_replaced() {
     };
     let (client, server) = start(&[closes, closes], settings).await;
     put(&client).await.unwrap();
-    // Whether the second request meets the closed connection before or after the client knows, it
-    // is either sent anew or reported as possibly sent, never lost in silence.
+    // The second request may meet the closed connection before or after the client knows. It is
+    // either sent anew or reported as possibly sent, never lost in silence.
     match put(&client).await {
         Ok(_) => assert_eq!(server.await.unwrap().len(), 2),
         Err(error) => assert_eq!(error.kind, ErrorKind::Ambiguous),
@@ -283,7 +285,7 @@ async fn silence_is_ambiguous_after_a_write_and_not_after_a_read() {
         assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Ambiguous);
         let (client, _server) = start(&[silence], quick()).await;
         let error = client
-            .get_attributes("d", "i", &[], Demand::consistent())
+            .get_attributes("d", "i", &[], CallOptions::consistent())
             .await
             .unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -294,7 +296,7 @@ async fn silence_is_ambiguous_after_a_write_and_not_after_a_read() {
 async fn a_refused_read_is_sent_again_and_a_conditional_write_is_not() {
     let acts = [Act::Answer(503, ""), Act::Answer(200, GET_OK)];
     let (client, server) = start(&acts, Settings::default()).await;
-    let found = client.get_attributes("d", "i", &[], Demand::consistent());
+    let found = client.get_attributes("d", "i", &[], CallOptions::consistent());
     assert_eq!(found.await.unwrap().attributes, []);
     assert_eq!(server.await.unwrap().len(), 2);
 
@@ -303,11 +305,11 @@ async fn a_refused_read_is_sent_again_and_a_conditional_write_is_not() {
 }
 
 #[tokio::test]
-async fn what_may_happen_twice_is_sent_again_after_silence() {
+async fn an_idempotent_request_is_repeated_after_silence() {
     for silence in [Act::Close, Act::Answer(500, "")] {
         let acts = [silence, silence, Act::Answer(200, PUT_OK)];
         let (client, server) = start(&acts, Settings::default()).await;
-        let put = client.put_attributes("d", "i", &[], None, Demand::default());
+        let put = client.put_attributes("d", "i", &[], None, CallOptions::default());
         assert_eq!(put.await.unwrap().request_id, "r1");
         assert_eq!(server.await.unwrap().len(), 3);
     }
@@ -317,12 +319,12 @@ async fn what_may_happen_twice_is_sent_again_after_silence() {
 async fn a_write_with_a_name_is_sent_again_under_it() {
     let acts = [Act::Close, Act::Answer(200, PUT_OK)];
     let (client, server) = start(&acts, Settings::default()).await;
-    let demand = Demand {
+    let options = CallOptions {
         request: Some(parse_name("c0ffee/7").unwrap()),
-        ..Demand::default()
+        ..CallOptions::default()
     };
     let expected = Expected::Absent(String::from("gone"));
-    let put = client.put_attributes("d", "i", &[], Some(&expected), demand);
+    let put = client.put_attributes("d", "i", &[], Some(&expected), options);
     assert!(put.await.is_ok());
     let requests = server.await.unwrap();
     let name = "Fader-Request=00000000000000000000000000c0ffee%2F7";
@@ -367,7 +369,7 @@ async fn a_service_that_keeps_no_names_is_not_asked_for_a_write() {
 }
 
 #[tokio::test]
-async fn who_refuses_to_look_has_not_told() {
+async fn a_service_that_refuses_to_look_has_not_answered() {
     // The key was taken away meanwhile: that says nothing of the write.
     let fader = Act::Tell(200, "x-fader-session: AAAA\r\n", LIST_OK);
     let acts = [Act::Close, fader, Act::Answer(403, ""), Act::Hang];
@@ -382,11 +384,11 @@ async fn who_refuses_to_look_has_not_told() {
 #[tokio::test]
 async fn a_bare_client_sends_once() {
     let bare = Settings {
-        pace: Pace::Bare,
+        pace: Pacing::Bare,
         ..Settings::default()
     };
     let (client, _server) = start(&[Act::Answer(503, "")], bare).await;
-    let found = client.get_attributes("d", "i", &[], Demand::consistent());
+    let found = client.get_attributes("d", "i", &[], CallOptions::consistent());
     assert_eq!(found.await.unwrap_err().kind, ErrorKind::Unavailable);
     assert!(client.0.windows().is_empty());
 }
@@ -395,7 +397,7 @@ async fn a_bare_client_sends_once() {
 async fn each_class_of_operations_has_a_window() {
     let acts = [Act::Answer(200, GET_OK), Act::Answer(200, PUT_OK)];
     let (client, server) = start(&acts, Settings::default()).await;
-    let found = client.get_attributes("d", "i", &[], Demand::consistent());
+    let found = client.get_attributes("d", "i", &[], CallOptions::consistent());
     found.await.unwrap();
     put(&client).await.unwrap();
     server.await.unwrap();
@@ -474,7 +476,7 @@ async fn a_limited_service_answers_everything_and_refuses_little() {
     for _ in 0..600 {
         let client = Arc::clone(&client);
         calls.spawn(async move {
-            let found = client.get_attributes("d", "i", &[], Demand::consistent());
+            let found = client.get_attributes("d", "i", &[], CallOptions::consistent());
             found.await.map(|found| found.attributes)
         });
     }
@@ -505,7 +507,7 @@ async fn plain_requests_are_sent_again_where_http_allows_it() {
 }
 
 #[tokio::test]
-async fn what_was_never_sent_is_unavailable() {
+async fn an_unsent_request_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -574,7 +576,7 @@ async fn lists_and_selects_are_read_whole() {
     let (client, server) = start(&pages, Settings::default()).await;
     assert_eq!(client.list_domains().await.unwrap(), ["a", "b", "c"]);
     let page = client
-        .select("select * from a", Some("t"), Demand::consistent())
+        .select("select * from a", Some("t"), CallOptions::consistent())
         .await
         .unwrap();
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Eight processes with queues and domains in one bucket, killed (kill -9) at random moments:
-//! counters are exact, no acknowledged message is lost, and none comes back after its acknowledged
+//! Eight processes with queues and domains in one bucket, killed (kill -9) at random moments.
+//! Counters are exact, no acknowledged message is lost, and none comes back after its acknowledged
 //! removal.
 //!
-//! The bucket is a folder; and, where `FADER_S3` names an S3 server with a bucket `crash`,
-//! that one, behind a proxy that closes some connections instead of handing on a reply.
+//! The bucket is a folder. Where `FADER_S3` names an S3 server with a bucket `crash`, it is also
+//! that one. A proxy before it closes some connections instead of passing on a reply.
 //! `cargo xtask crash cloud` starts one and plays all rounds.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use fader_client::{Access, Options, open, system_runtime};
 use fader_cloud::bucket::{BucketDomains, BucketQueues};
 use fader_cloud::{
-    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, QueueSettings, Queues, Reading,
-    Receive,
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, QueueSettings, Queues,
+    ReadConsistency, Receive,
 };
 use object_store::path::Path;
 use rand::RngExt;
@@ -87,7 +87,7 @@ fn attribute(name: &str, value: u64) -> Attribute {
 }
 
 async fn counts(domains: &BucketDomains) -> BTreeMap<String, u64> {
-    let found = insist(|| domains.get(DOMAIN, ITEM, &[], Reading::Strong)).await;
+    let found = insist(|| domains.get(DOMAIN, ITEM, &[], ReadConsistency::Strong)).await;
     let pairs = found.into_iter();
     pairs
         .map(|it| (it.name, it.value.parse().unwrap()))
@@ -307,7 +307,7 @@ fn a_server_loses_no_message_of_processes_that_are_killed() {
     play("queues and domains on S3", &url(&address), &behind);
 }
 
-/// Hands on connections to a server, and closes some of them when a reply comes.
+/// Passes connections on to a server, and closes some of them when a reply comes.
 async fn cut_replies(listener: TcpListener, server: String) {
     loop {
         let (client, _) = listener.accept().await.unwrap();
@@ -328,7 +328,7 @@ async fn cut_replies(listener: TcpListener, server: String) {
                         }
                     }
                 };
-                // Whichever side ends, both connections are closed.
+                // When one side ends, both connections are closed.
                 tokio::select! {
                     _ = requests => {}
                     () = replies => {}

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
 use fader_client::{Folder, SystemClock};
-use fader_cloud::conformance::{self, Subject};
+use fader_cloud::conformance::{self, SystemUnderTest};
 
 #[tokio::test]
 async fn a_folder_keeps_every_promise_of_objects() {
     let at = tempfile::tempdir().unwrap();
     let folder = Folder::open(at.path()).unwrap();
     let clock = SystemClock::default();
-    let subject = Subject {
+    let subject = SystemUnderTest {
         service: &folder as &dyn object_store::ObjectStore,
         clock: &clock,
         prefix: "it",

@@ -1,4 +1,4 @@
-//! Eight processes on one folder, killed (kill -9) at random moments: counters are exact, no
+//! Eight processes on one folder, killed (kill -9) at random moments. Counters are exact, no
 //! acknowledged object is lost, none is half there, and nothing is left over.
 //!
 //! `cargo xtask crash cloud` runs all rounds; `FADER_CRASH_ROUNDS` says how many.

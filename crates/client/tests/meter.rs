@@ -1,9 +1,9 @@
-//! The meter counts what a server sees: 10,000 mixed calls at a bucket that now and then refuses,
-//! fails, conflicts, or closes the connection without a word.
+//! The meter counts what a server sees. It sees 10,000 mixed calls at a bucket that now and then
+//! refuses, fails, conflicts, or closes the connection without a word.
 //!
 //! And what a proxy sees: calls on objects, queues and domains at the S3 server that `FADER_S3`
-//! names, which has a bucket `crash`, through a proxy that counts and cuts some replies.
-//! `FADER_METER_CALLS` says how many; `cargo xtask clouds` starts a server and makes all of them.
+//! names, which has a bucket `crash`. The proxy counts and cuts some replies. `FADER_METER_CALLS`
+//! says how many; `cargo xtask clouds` starts a server and makes all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use fader_client::{Bucket, Credentials, Http, Options, Settings, open};
 use fader_cloud::{
-    AttributePut, Cloud, ItemPut, Meter, QueueSettings, Reading, Receive, RequestKind, Usage,
+    AttributePut, Cloud, ItemPut, Meter, QueueSettings, ReadConsistency, Receive, RequestKind,
+    Usage,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use http_body_util::{BodyExt, Full};
@@ -391,7 +392,7 @@ async fn call_any(cloud: &Cloud, number: u64) {
         14 => drop(
             cloud
                 .domains
-                .get("items", &name, &[], Reading::Strong)
+                .get("items", &name, &[], ReadConsistency::Strong)
                 .await,
         ),
         15 => {

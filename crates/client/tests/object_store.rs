@@ -10,7 +10,7 @@ use fader_client::{Bucket, Credentials, Http, Settings};
 use fader_gateway::Gateway;
 use fader_node::{Call, Node, Secret};
 use fader_services::catalog::{AccountId, KeyNature};
-use fader_services::level::Demand;
+use fader_services::level::ConsistencyOptions;
 use fader_services::request::own;
 use fader_services::s3::command::CreateBucket;
 use fader_services::s3::{Command, Request, S3};
@@ -66,7 +66,7 @@ impl Server {
             ..CreateBucket::default()
         });
         let request = Request::of(&account(), rand::random(), command);
-        let call = Call::new(&account(), request, Demand::default());
+        let call = Call::new(&account(), request, ConsistencyOptions::default());
         own::<S3>(self.node.call(call).await.0).unwrap();
         let credentials = Credentials::new(KEY_ID, KEY_SECRET);
         let settings = Settings::default();

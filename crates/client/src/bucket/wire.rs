@@ -2,9 +2,9 @@
 //! again. Bodies go out as they are held, and come in as they are read.
 //!
 //! Invariants:
-//! - X1 only the endpoint's own host is spoken to.
-//! - X2 a request's place in its lane is given back when the head of its reply is there: whoever
-//!   reads slowly, or reads several objects at once, holds connections but no turns.
+//! - BWIRE-1 only the endpoint's own host is spoken to.
+//! - BWIRE-2 a request's place in its window is given back when the head of its reply is there. So
+//!   a slow reader, or one that reads several objects at once, holds connections but no places.
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use fader_cloud::{Meter, RequestKind};
-use fader_turnstile::{Verdict, judge_reply};
+use fader_limiter::{Verdict, judge_reply};
 use fader_window::State;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{HOST, HeaderValue};
@@ -30,8 +30,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::client::Settings;
 use crate::error::{Error, ErrorKind};
-use crate::http::{Http, Lane, Limits, Plan, Term};
-use crate::pool::{Coming, Pool, Reply};
+use crate::http::{AttemptDeadline, Http, Limits, Plan, WindowKey};
+use crate::pool::{Pool, Reply, StreamingBody};
 use crate::tally::{Attempt, Tally};
 use crate::transport::Endpoint;
 use crate::xml::Element;
@@ -40,7 +40,7 @@ use crate::xml::Element;
 /// by the size of its body. Bound: above 0. A tenth of what the slowest links to a service give.
 const UPLOAD_RATE_MIN: u64 = 128 << 10;
 
-/// With this code S3 says that it did not try, whatever was asked.
+/// With this code S3 says that it did not try, for any request.
 const SLOW_DOWN: &[u8] = b"<Code>SlowDown</Code>";
 
 /// Marks a reply of that code.
@@ -75,8 +75,8 @@ tokio::task_local! {
 }
 
 /// The body of a reply, given up when nothing of it comes for as long as an attempt may take.
-struct Patient {
-    coming: Coming<HttpRequestBody>,
+struct IdleTimeoutBody {
+    coming: StreamingBody<HttpRequestBody>,
     patience: Duration,
     silence: Option<Pin<Box<Sleep>>>,
     /// The attempt, where the body's length was not told before.
@@ -121,7 +121,7 @@ impl Wire {
         &self.endpoint.host
     }
 
-    pub(super) fn windows(&self) -> Vec<(Lane, State)> {
+    pub(super) fn windows(&self) -> Vec<(WindowKey, State)> {
         let mut windows = self.http.windows();
         windows.retain(|(lane, _)| lane.host == self.endpoint.host);
         windows
@@ -144,7 +144,7 @@ impl Wire {
         let may_linger = plan.may_linger();
         let (pool, patience) = (Arc::clone(&peer.pool), self.limits.attempt_timeout);
         let tally = plan.tally.clone();
-        let attempt = move |term: Term| {
+        let attempt = move |term: AttemptDeadline| {
             let (pool, request, tally) = (Arc::clone(&pool), request.clone(), tally.clone());
             async move {
                 let attempt = Attempt::new(tally.as_ref(), request.body().content_length() as u64);
@@ -179,7 +179,7 @@ impl Wire {
         let upload = request.body().content_length() as u64 / UPLOAD_RATE_MIN;
         let upload = Duration::from_secs(upload);
         Plan {
-            lane: Lane {
+            lane: WindowKey {
                 host: Arc::clone(&peer.host),
                 class: class(request),
             },
@@ -243,10 +243,11 @@ pub(super) fn is_conflict(error: &object_store::Error) -> bool {
     matches!(kind, Some(ErrorKind::Refused { status: 409, .. }))
 }
 
-/// A refusal that `object_store` has no words for, or only the text of its reply: of credentials
-/// (401, 403), of a list of a bucket that is not there (404), of a put that the service does not
-/// know (501), or did not decide (409). `object_store` takes every 409 for an object that exists;
-/// of those that services give, only Azure's `BlobAlreadyExists` means that.
+/// A refusal that `object_store` has no words for, or only the text of its reply. It may be of
+/// credentials (401, 403), or of a list of a bucket that is not there (404). It may be of a put
+/// that the service does not know (501), or did not decide (409). `object_store` takes every 409
+/// for an object that exists; of those that services give, only Azure's `BlobAlreadyExists` means
+/// that.
 fn refusal(class: &'static str, reply: &Reply) -> Option<Error> {
     let context = match (reply.status.as_u16(), class) {
         (404, "list") => "the bucket is not there: make it first",
@@ -288,7 +289,7 @@ async fn open(
         attempt.received(length.filter(|_| !is_head).unwrap_or_default());
         let counting = length.is_none().then(|| Arc::clone(attempt));
         return Ok(reply.map(|coming| {
-            HttpResponseBody::new(Patient {
+            HttpResponseBody::new(IdleTimeoutBody {
                 coming,
                 patience,
                 silence: None,
@@ -350,8 +351,8 @@ fn class(request: &HttpRequest) -> &'static str {
     }
 }
 
-/// Whether a request may be sent again when nobody knows whether it took effect. A second
-/// completion of an upload finds none; a second beginning of one leaves an upload that nobody
+/// Whether a request may be sent again when it is unknown whether it took effect. A second
+/// completion of an upload finds none. A second beginning of one leaves an upload that no client
 /// completes, which buckets are told to forget.
 fn is_repeatable(request: &HttpRequest) -> bool {
     let headers = request.headers();
@@ -382,7 +383,7 @@ impl HttpService for Service {
     }
 }
 
-impl Body for Patient {
+impl Body for IdleTimeoutBody {
     type Data = Bytes;
     type Error = HttpError;
 

@@ -1,7 +1,7 @@
 //! The seam to the file system: the few operations that the folder store needs.
 //!
-//! What a file system promises, and no more: a file's content and records survive a power cut after
-//! [`Disk::sync_file`]; a name made, replaced or removed in a folder survives one after
+//! What a file system promises, and no more. A file's content and records survive a power cut after
+//! [`Disk::sync_file`]. A name made, replaced or removed in a folder survives one after
 //! [`Disk::sync_folder`] of that folder. Until then a power cut keeps any part, in any order. A
 //! rename within the file system is atomic to readers.
 //!

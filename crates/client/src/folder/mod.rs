@@ -1,5 +1,5 @@
-//! The contract's objects in a folder of a local file system (docs/format/folder.md): bodies are
-//! plain files under their keys, and any number of processes share the folder.
+//! The contract's objects in a folder of a local file system (docs/reference/format/folder.md).
+//! Bodies are plain files under their keys, and any number of processes share the folder.
 //!
 //! ```text
 //!  put ──▶ stage, sync ──▶ lock the key ──▶ check ──▶ rename ──▶ unlock ──▶ sync the folder
@@ -10,8 +10,8 @@
 //! under way at once share the syncs of their folders; bodies are synced side by side. A call that
 //! was begun ends, even when its caller is gone.
 //!
-//! Deliberately absent: tags and versions of objects; links; keys below a key; removal of empty
-//! folders by a deletion (a list removes those that stay empty).
+//! Deliberately absent: tags and versions of objects; links; keys below a key. Also removal of
+//! empty folders by a deletion (a list removes those that stay empty).
 
 mod disk;
 mod failure;

@@ -1,4 +1,4 @@
-//! What is kept with each body, in extended attributes (docs/format/folder.md).
+//! What is kept with each body, in extended attributes (docs/reference/format/folder.md).
 
 use object_store::{Attribute, AttributeValue, Attributes};
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ const METADATA: &str = "metadata-";
 /// The record of a body: its ETag's 128 bits, and which file it was written for.
 ///
 /// A file that was changed by hand, or copied with its records, has another number, size or time
-/// than the record says: the record does not count then.
+/// than the record says. The record does not count then.
 pub(super) fn object(e_tag: u128, stat: &Stat) -> [u8; OBJECT_BYTES] {
     let mut record = [0; OBJECT_BYTES];
     record[0] = VERSION;

@@ -9,6 +9,8 @@
 //! - FOLDER-4 an ETag is 128 random bits, drawn for each put.
 //! - FOLDER-6 a sync that callers share began after the change of each (`syncs.rs`).
 
+mod staged;
+
 use std::io::{self, ErrorKind as IoKind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -16,15 +18,13 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{Attributes, Error, ObjectMeta, PutMode, Result};
 
+pub(super) use self::staged::Staged;
 use super::disk::{Disk, Guard, Kind, Moment};
-use super::failure::{Effect, failed, generic, refused};
+use super::failure::{Effect, failed, refused};
 use super::key::Key;
 use super::record;
-use super::staging::{Staging, check_format, random, random_name};
+use super::staging::{Staging, check_format, random_name};
 use super::syncs::{Step, Syncs};
-
-/// How often a put makes the folders of its key anew, which others remove because they are empty.
-const TRIES: u32 = 100;
 
 /// A folder of objects.
 #[derive(Debug)]
@@ -48,16 +48,6 @@ enum Preparation<D: Disk> {
     Not,
     UnderWay,
     Ready(Arc<Staging<D>>),
-}
-
-/// A body without a name; it is removed when it gets none.
-#[derive(Debug)]
-pub(super) struct Staged<D: Disk> {
-    store: Arc<Store<D>>,
-    staging: Arc<Staging<D>>,
-    name: String,
-    file: D::File,
-    is_named: bool,
 }
 
 /// An object that is open to be read: it stays as it is when its key is put again.
@@ -431,119 +421,6 @@ impl<D: Disk> Drop for Store<D> {
             && let Preparation::Ready(staging) = staging
         {
             staging.close(&self.disk);
-        }
-    }
-}
-
-impl<D: Disk> Staged<D> {
-    /// Writes a part of the body.
-    pub(super) fn write(&self, key: &Key, offset: u64, bytes: &[u8]) -> Result<()> {
-        let written = self.store.disk.write(&self.file, offset, bytes);
-        written.map_err(|error| failed(key.path(), Effect::None, error))
-    }
-
-    /// Writes the body of another object.
-    pub(super) fn copy(&self, key: &Key, from: &Object<D>) -> Result<()> {
-        let copied = self.store.disk.copy(&from.file, &self.file);
-        copied.map_err(|error| failed(key.path(), Effect::None, error))
-    }
-
-    /// Makes the body durable, and gives it the key when the condition holds; its ETag.
-    ///
-    /// # Errors
-    /// `AlreadyExists` and `Precondition` when the condition does not hold.
-    pub(super) fn publish(mut self, key: &Key, mode: &PutMode) -> Result<String> {
-        let e_tag = self
-            .seal()
-            .map_err(|error| failed(key.path(), Effect::None, error))?;
-        let store = Arc::clone(&self.store);
-        let fail = |error| failed(key.path(), Effect::None, error);
-        let folder = match mode {
-            PutMode::Update(_) => match store.way(key.folders()).map_err(fail)? {
-                Way::There(folder) => self.name(key, mode, folder)?,
-                Way::Missing(folder) => {
-                    // A name above may be removed, and not durably.
-                    store.sync(&folder, Guard::Refusal).map_err(fail)?;
-                    None
-                }
-                Way::Blocked => None,
-            },
-            PutMode::Overwrite | PutMode::Create => {
-                let mut tries = (0..TRIES).map(|_| match store.make_way(key)? {
-                    Some(folder) => self.name(key, mode, folder),
-                    None => Ok(None),
-                });
-                tries.find_map(Result::transpose).transpose()?
-            }
-        };
-        let Some(folder) = folder else {
-            let gone = || {
-                generic(fader_cloud::Error::new(
-                    fader_cloud::ErrorKind::Unavailable { retry_after: None },
-                    format!(
-                        "{}: its folder is removed again and again; nothing was changed",
-                        key.path()
-                    ),
-                ))
-            };
-            return Err(store.refusal(key, mode, None).unwrap_or_else(gone));
-        };
-        let synced = store.sync(&folder, Guard::Entry);
-        synced.map_err(|error| failed(key.path(), Effect::Unsure, error))?;
-        Ok(record::e_tag(e_tag))
-    }
-
-    /// Draws the ETag, and makes body and records durable.
-    fn seal(&self) -> io::Result<u128> {
-        let (disk, e_tag) = (&self.store.disk, random()?);
-        let record = record::object(e_tag, &disk.stat(&self.file)?);
-        disk.set_record(&self.file, record::OBJECT, &record)?;
-        disk.sync_file(&self.file, Guard::Body)?;
-        Ok(e_tag)
-    }
-
-    /// Gives the body its name in this folder; `None` when the folder is removed.
-    fn name(&mut self, key: &Key, mode: &PutMode, folder: D::Folder) -> Result<Option<D::Folder>> {
-        let (store, disk) = (&self.store, &self.store.disk);
-        let fail = |error| failed(key.path(), Effect::None, error);
-        let lock = disk
-            .lock(&self.staging.locks, &key.stripe(), Guard::Stripe)
-            .map_err(fail)?;
-        if *mode != PutMode::Overwrite {
-            let found = store.e_tag(&folder, key.name()).map_err(fail)?;
-            if let Some(refusal) = store.refusal(key, mode, found.as_deref()) {
-                drop(lock);
-                store.sync(&folder, Guard::Refusal).map_err(fail)?;
-                return Err(refusal);
-            }
-        }
-        let rename = || disk.rename(&self.staging.own, &self.name, &folder, key.name());
-        let mut renamed = rename();
-        if let Err(error) = &renamed
-            && error.kind() == IoKind::IsADirectory
-        {
-            if !store.remove_empty(&folder, key.name()).map_err(fail)? {
-                let text = "other keys begin with it; a folder has no such key";
-                return Err(refused(key.path(), text));
-            }
-            renamed = rename();
-        }
-        match renamed {
-            Ok(()) => {
-                self.is_named = true;
-                Ok(Some(folder))
-            }
-            Err(error) if error.kind() == IoKind::NotFound => Ok(None),
-            Err(error) => Err(fail(error)),
-        }
-    }
-}
-
-impl<D: Disk> Drop for Staged<D> {
-    fn drop(&mut self) {
-        if !self.is_named {
-            // What remains, the next store removes.
-            let _ = self.store.disk.remove(&self.staging.own, &self.name);
         }
     }
 }

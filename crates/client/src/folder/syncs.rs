@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariants:
-//! - FOLDER-6 a caller is told the outcome of a round that began after it joined; all who joined
+//! - (FOLDER-6) a caller is told the outcome of a round that began after it joined; all who joined
 //!   are told the same.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,9 @@
 //! Lists, in the order of keys.
 //!
 //! Invariants:
-//! - FOLDER-5 the names of one folder are those of one moment, and what is told of a key was so no
-//!   earlier than what was told of the keys before it. (A queue in a bucket relies on it: rule Q1.)
+//! - FOLDER-5 the names of one folder are those of one moment. What is told of a key was so no
+//!   earlier than what was told of the keys before it. (A queue in a bucket relies on it: rule
+//!   SQSCALL-1.)
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::failure::{Effect, failed};
 use super::key::{Key, is_control};
 use super::store::Store;
 
-/// How long nothing was made or removed in an empty folder that a list removes, in seconds: senders
+/// How long nothing was made or removed in an empty folder that a list removes, in seconds. Senders
 /// that take turns with receivers find their folder there.
 const EMPTY_SECONDS: i64 = 60;
 

@@ -63,7 +63,7 @@ fn queues_and_domains_are_in_the_bucket_or_at_a_service() {
 }
 
 #[test]
-fn what_is_written_is_read_as_the_same() {
+fn written_urls_are_read_as_the_same() {
     for text in [
         "s3://b/p/q?endpoint=http://127.0.0.1:9000&unsigned=true",
         "gs://b",
@@ -104,7 +104,7 @@ fn secrets_are_refused_and_not_repeated() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_to_do() {
+fn a_mistake_is_reported_with_its_repair() {
     for (text, part) in [
         ("bucket", "s3://BUCKET/PREFIX"),
         ("http://127.0.0.1:9000/b", "begins with s3://"),

@@ -36,7 +36,7 @@ fn white_space_in_text_is_kept() {
 }
 
 #[test]
-fn what_is_refused() {
+fn malformed_documents_are_refused() {
     let deep = format!("{}x{}", "<a>".repeat(17), "</a>".repeat(17));
     for document in [
         "",

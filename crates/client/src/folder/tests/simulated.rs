@@ -1,8 +1,9 @@
 //! A file system in memory that is as bad as a real one may be, for processes that take turns.
 //!
 //! Every change is kept apart from what is durable until it is synced. A [`SimulatedDisk::crash`]
-//! gives the disk that the next start finds: all that was synced, and of the rest any part: of each
-//! name any of its states since the sync, of a file's content any piece, of its records any.
+//! gives the disk that the next start finds: all that was synced, and of the rest any part. That is
+//! of each name any of its states since the sync, of a file's content any piece, of its records
+//! any.
 //!
 //! Operations are numbered, so that the power can be cut at each of them. Before each, the seed
 //! chooses which process goes on. One guard can be left out.

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use fader_chain::RequestId;
 use fader_services::level::{
-    self, Bound, Level, Malformed, Receipt, header, parse_stamp, parse_version, show_name,
+    self, Bound, Level, Malformed, ReplyMetadata, header, parse_stamp, parse_version, show_name,
 };
 use hyper::HeaderMap;
 
@@ -18,11 +18,11 @@ use crate::error::Error;
 
 /// What a call asks for beside its action. The default asks for nothing: the service's own promise.
 #[derive(Debug, Default)]
-pub struct Demand<'s> {
+pub struct CallOptions<'s> {
     /// Whether a read sees every write acknowledged before, in words that every SimpleDB knows.
     pub consistent: bool,
     /// Whether the reply tells what was read or written; this and all below is for Fader only.
-    pub receipt: bool,
+    pub metadata: bool,
     /// The level of consistency.
     pub level: Level,
     /// How stale an eventual read may be.
@@ -41,24 +41,24 @@ pub struct Session {
     token: Bytes,
 }
 
-impl Demand<'_> {
+impl CallOptions<'_> {
     /// What sees every write acknowledged before, in words that every SimpleDB knows.
     pub fn consistent() -> Self {
-        Demand {
+        CallOptions {
             consistent: true,
-            ..Demand::default()
+            ..CallOptions::default()
         }
     }
 
     /// Appends what is asked to a call's parameters.
     pub(crate) fn write(&self, parameters: &mut Vec<(String, String)>) {
-        let consistency = level::Demand {
+        let consistency = level::ConsistencyOptions {
             level: self.level,
             bound: self.bound,
             outcome: self.outcome,
-            ..level::Demand::default()
+            ..level::ConsistencyOptions::default()
         };
-        let is_level = self.receipt || consistency != level::Demand::default();
+        let is_level = self.metadata || consistency != level::ConsistencyOptions::default();
         for (name, value) in [
             ("ConsistentRead", self.consistent.then(|| "true".to_owned())),
             (
@@ -76,23 +76,23 @@ impl Demand<'_> {
     }
 }
 
-impl From<level::Demand> for Demand<'_> {
+impl From<level::ConsistencyOptions> for CallOptions<'_> {
     /// Takes over all but the session, which is an object here.
-    fn from(demand: level::Demand) -> Self {
-        Demand {
-            level: demand.level,
-            bound: demand.bound,
-            outcome: demand.outcome,
-            request: demand.request,
-            ..Demand::default()
+    fn from(options: level::ConsistencyOptions) -> Self {
+        CallOptions {
+            level: options.level,
+            bound: options.bound,
+            outcome: options.outcome,
+            request: options.request,
+            ..CallOptions::default()
         }
     }
 }
 
 impl Session {
     /// Goes on from what a reply tells; a refusal tells too, of a write that is lost.
-    pub(crate) fn follow(&mut self, receipt: &Receipt) {
-        if let Some(token) = &receipt.session {
+    pub(crate) fn follow(&mut self, metadata: &ReplyMetadata) {
+        if let Some(token) = &metadata.session {
             self.token = token.clone();
         }
     }
@@ -117,12 +117,12 @@ impl FromStr for Session {
 }
 
 /// What a reply's headers tell.
-pub(crate) fn receipt(headers: &HeaderMap) -> Result<Receipt, Error> {
+pub(crate) fn metadata(headers: &HeaderMap) -> Result<ReplyMetadata, Error> {
     let get = |name| headers.get(name)?.to_str().ok();
     let settled = headers.get_all(header::SETTLED).iter();
     let settled = settled.filter_map(|value| value.to_str().ok());
     let read = || {
-        Ok(Receipt {
+        Ok(ReplyMetadata {
             stamp: get(header::STAMP).map(parse_stamp).transpose()?,
             version: get(header::VERSION).map(parse_version).transpose()?,
             tentative: get(header::TENTATIVE) == Some("true"),
@@ -131,9 +131,13 @@ pub(crate) fn receipt(headers: &HeaderMap) -> Result<Receipt, Error> {
             settled: settled.map(str::parse).collect::<Result<_, _>>()?,
         })
     };
-    let receipt = read().map_err(|wrong: Malformed| Error::malformed(format!("reply: {wrong}")))?;
+    let metadata =
+        read().map_err(|wrong: Malformed| Error::malformed(format!("reply: {wrong}")))?;
     let session = get(header::SESSION).map(token).transpose()?;
-    Ok(Receipt { session, ..receipt })
+    Ok(ReplyMetadata {
+        session,
+        ..metadata
+    })
 }
 
 fn token(text: &str) -> Result<Bytes, Error> {

@@ -1,7 +1,7 @@
 //! Names for writes that must not happen twice.
 //!
 //! A name is a client, at random, and a number that only that client uses (protocol XO-1). A
-//! service remembers the results of a client's last 1,024 numbers and refuses older ones (XO-4), so
+//! service remembers the results of a client's last 1,024 numbers and refuses older ones (XO-4). So
 //! a client whose oldest unfinished write lies too far back begins no other: another client does.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const SPAN_MAX: u64 = 512;
 
 /// Gives names.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct RequestIds {
     clients: Mutex<Vec<Client>>,
 }
 
@@ -29,14 +29,14 @@ struct Client {
 
 /// A name in use, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Named<'a> {
-    names: &'a Names,
+pub(crate) struct RequestIdGuard<'a> {
+    names: &'a RequestIds,
     name: RequestId,
 }
 
-impl Names {
+impl RequestIds {
     /// A name that was never used.
-    pub(crate) fn take(&self) -> Named<'_> {
+    pub(crate) fn take(&self) -> RequestIdGuard<'_> {
         let mut clients = self.clients();
         let free = clients.iter().position(Client::has_room);
         let at = free.unwrap_or(clients.len());
@@ -50,7 +50,7 @@ impl Names {
         let it = &mut clients[at];
         it.next += 1;
         it.open.insert(it.next);
-        Named {
+        RequestIdGuard {
             names: self,
             name: RequestId {
                 client: it.client.into(),
@@ -73,13 +73,13 @@ impl Client {
     }
 }
 
-impl Named<'_> {
+impl RequestIdGuard<'_> {
     pub(crate) fn name(&self) -> &RequestId {
         &self.name
     }
 }
 
-impl Drop for Named<'_> {
+impl Drop for RequestIdGuard<'_> {
     fn drop(&mut self) {
         let mut clients = self.names.clients();
         let it = clients
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_old_write_under_way_is_never_left_behind_by_a_window() {
-        let names = Names::default();
+        let names = RequestIds::default();
         let old = names.take();
         let mut seen = BTreeSet::from([*old.name()]);
         for _ in 0..3 * SPAN_MAX {
