@@ -20,7 +20,7 @@ use std::fmt;
 pub use kept::{Kept, kept};
 pub use registers::{Breach, Judged, Registers, registers};
 pub use search::objects::{Act, Objects};
-pub use search::{Found, Model, Searched, Stuck, Timed, explore, search, shortest};
+pub use search::{Found, Model, SearchFailure, Searched, Timed, explore, search, shortest};
 pub use sessions::{Guarantee, Sessions, sessions};
 pub use staleness::{Bin, Reading, Reference, Staleness, Visibility, staleness};
 

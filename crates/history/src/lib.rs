@@ -6,9 +6,10 @@
 //! generator and outside tools write such logs.
 //!
 //! Invariants:
-//! - L1 an operation returns at or after its call; [`Log::check`] names the first that does not.
-//! - L2 equal times are concurrent: of two operations the first ended before the second only if
-//!   its return is less than the second's call.
+//! - HISTLOG-1 an operation returns at or after its call; [`Log::check`] names the first that does
+//!   not.
+//! - HISTLOG-2 equal times are concurrent: of two operations the first ended before the second only
+//!   if its return is less than the second's call.
 //!
 //! Deliberately absent: files and their formats (`measure`), clocks, randomness.
 

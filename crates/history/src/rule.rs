@@ -1,4 +1,4 @@
-//! The rules of the checks, each of which a mutant run can take away: without it the check
+//! The rules of the checks, each of which a mutant run can take away. Without it the check
 //! misjudges a history that has the rule's name (`check/tests/mutants.rs`).
 //!
 //! Without the feature `mutants` no rule can be removed and asking costs nothing.
@@ -8,10 +8,14 @@
 pub enum Rule {
     /// `registers`: a version that is read was written.
     Written,
-    /// `registers`: a refused write is never read.
+    /// `registers`, `search`: a refused write is never read.
     RefusedNever,
     /// `registers`: a read does not return before its write was called.
     ReadAfterWrite,
+    /// `registers`: f is the earliest return, also of reads.
+    EarliestReturn,
+    /// `registers`: s is the latest call, also of reads.
+    LatestCall,
     /// `registers`: two forward zones do not overlap.
     ForwardApart,
     /// `registers`: no backward zone lies inside a forward one.
@@ -34,6 +38,8 @@ pub enum Rule {
     UnknownMayNot,
     /// `search`: an operation acts at most once.
     Once,
+    /// `search`: a compare-and-set that was done has met its value.
+    DoneSwap,
     /// `search`: a compare-and-set that failed has met another value.
     FailedSwap,
     /// `search`: a queue gives its elements in the order of their arrival.

@@ -8,7 +8,7 @@ use crate::{Action, Moment, Operation};
 const STRIDE: usize = 3;
 
 /// Draws operations in the order of their calls. Columns stand for the distinct times of calls and
-/// returns, in order and not to scale; `|` is a call or a return, `>` means that it did not return.
+/// returns, in order and not to scale. `|` is a call or a return, `>` means that it did not return.
 ///
 /// ```text
 /// c0  |--|          write 1 => done        0.100ms to 0.200ms

@@ -7,7 +7,7 @@ use crate::{Action, Moment, Operation};
 /// A promise that a run did not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The promise: its name in docs/protocol, or the check's.
+    /// The promise: its name in docs/internals/protocol, or the check's.
     pub guarantee: &'static str,
     /// What is wrong.
     pub explanation: String,

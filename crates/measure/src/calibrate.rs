@@ -346,8 +346,8 @@ pub fn alarms(slower: f64, pairs: std::ops::Range<u64>) -> Share {
     alarms
 }
 
-/// A log in which this many operations break each session guarantee, and what the check counts:
-/// read your writes, monotonic reads, monotonic writes, writes follow reads.
+/// A log in which this many operations break each session guarantee, and what the check counts. The
+/// guarantees are read your writes, monotonic reads, monotonic writes, writes follow reads.
 pub fn injected(seed: u64) -> ([usize; 4], Option<[usize; 4]>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut log = Log {
@@ -369,7 +369,7 @@ pub fn injected(seed: u64) -> ([usize; 4], Option<[usize; 4]>) {
     (expected, counted)
 }
 
-/// Two operations of a session on a key of its own, the second of an older version if broken; the
+/// Two operations of a session on a key of its own, the second of an older version if broken. The
 /// versions that it does not write are another session's.
 fn inject(log: &mut Log, block: u32, kind: usize, is_broken: bool) {
     let (own, other) = (2 * block, 2 * block + 1);

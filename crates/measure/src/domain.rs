@@ -179,8 +179,8 @@ fn value_of(key: &str, item: Option<&Item>) -> Value {
     }
 }
 
-/// What an item of that name holds, in the order in which a server shows it: 1 to 900 octets that
-/// follow from the name, and the name itself.
+/// What an item of that name holds, in the order in which a server shows it. It has 1 to 900 octets
+/// that follow from the name, and the name itself.
 pub fn content(name: &str) -> Vec<Attribute> {
     // FNV-1a, then a multiplicative step for each letter: any mix does that differs by name.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {

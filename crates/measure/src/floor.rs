@@ -54,7 +54,7 @@ impl Floor {
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        // A body that breaks off ends the connection; there is nobody left to answer.
+        // A body that breaks off ends the connection; there is no client left to answer.
         let _ = request.into_body().collect().await;
         let mut response = Response::new(Full::new(self.body.clone()));
         *response.headers_mut() = self.headers.clone();

@@ -3,8 +3,8 @@
 //! ([`crate::drive`]).
 //!
 //! Closed loop: each client begins its next operation when it has the answer to the last. Open
-//! loop: operations are due by a schedule, answered or not; the first free client takes the
-//! oldest that is due, and its response time counts from when it was due.
+//! loop: operations are due by a schedule, answered or not. The first free client takes the oldest
+//! that is due, and its response time counts from when it was due.
 //!
 //! ```text
 //!  free client ── step(now) ──▶ Start: do this operation, then ended()
@@ -13,9 +13,9 @@
 //! ```
 //!
 //! Invariants:
-//! - G1 no due operation is dropped or begun twice, however late clients are.
-//! - G2 a run ends early after as many errors as were allowed, and only then.
-//! - G3 operations have the numbers 0, 1, 2 and so on, in the order of their intended starts.
+//! - LOOP-1 no due operation is dropped or begun twice, however late clients are.
+//! - LOOP-2 a run ends early after as many errors as were allowed, and only then.
+//! - LOOP-3 operations have the numbers 0, 1, 2 and so on, in the order of their intended starts.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Items whose content follows from their number and a stamp, so that any reply can be judged.
 //!
-//! Item 7 of two attributes with stamp 5 is `item-0000000007`: its `a1` is 5 in sixteen hexadecimal
+//! Item 7 of two attributes with stamp 5 is `item-0000000007`. Its `a1` is 5 in sixteen hexadecimal
 //! digits, its `a2` a number mixed from 7, 5 and 2. Who reads `a1` knows what `a2` must be: a reply
 //! mixed from two writes is found out. With `groups`, attribute `group` says which of them the item
 //! belongs to.

@@ -1,7 +1,7 @@
 //! Which item an operation is about: YCSB's distributions (Cooper and others, SoCC 2010).
 //!
 //! An operation's draws come from its number and the run's seed, so that it asks for the same in
-//! each run, whichever client does it.
+//! each run, at any client.
 
 use parking_lot::Mutex;
 

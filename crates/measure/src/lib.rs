@@ -5,7 +5,7 @@
 //! what begins when; [`run`] drives it on raw connections, [`drive`] on any [`Provider`].
 //!
 //! Deliberately absent: correction of latencies after the fact. An open loop takes them from the
-//! intended start, a closed loop says what its clients saw and nothing about those that would have
+//! intended start. A closed loop says what its clients saw and nothing about those that would have
 //! come meanwhile.
 
 pub mod calibrate;
@@ -41,9 +41,11 @@ pub use floor::{Constant, Floor, serve_floor};
 pub use generator::{Generator, Load, Start, Step, Until};
 pub use items::{DIGITS, Items, key_of};
 pub use keys::{Chooser, Draw, Keys};
-pub use phases::{Phase, Phases, Recording, Sender, THREADS, Way, chart, run as run_phases};
+pub use phases::{ClientKind, Phase, Phases, Recording, Sender, THREADS, chart, run as run_phases};
 pub use plot::{Axis, Boxes, Plot, Scale, Series, Whiskers, timeline};
-pub use providers::{CONDITIONAL, EVENTUAL, Etcd, InDomain, InSimpleDb, Redis, STRONG};
+pub use providers::{
+    CONDITIONAL, CreateError, EVENTUAL, Etcd, InDomain, InSimpleDb, Redis, STRONG,
+};
 pub use run::{ERRORS_MAX, Plan, Ran, RunError, Target, run, sample};
 pub use schedule::{Arrivals, Rate, Schedule, Starts, rounds};
 pub use simpledb::{BatchPut, Get, Put, Select, acknowledged};

@@ -1,7 +1,7 @@
 //! A service of registers whose staleness and latencies follow known laws, for any runtime's time.
 //!
-//! It is what measurements are calibrated on: each law says the share of reads that show the latest
-//! version by the time since its write returned, and measured shares are compared with it.
+//! It is what measurements are calibrated on. Each law says the share of reads that show the latest
+//! version by the time since its write returned. Measured shares are compared with it.
 //!
 //! Lags count from a write's return. A strong read shows every write that took effect before it was
 //! called. An eventual one shows the newest version that its law lets it see at its call.
@@ -194,8 +194,8 @@ impl Taking {
 }
 
 impl Behaviour {
-    /// Fitted to SimpleDB as seed 001 has it, in 2015: the quantiles of its table I and the curve
-    /// of its figure 8. Writes with conditions are as those without.
+    /// Fitted to SimpleDB as Ampaporn and Gertphol have it, in 2015: the quantiles of its table I
+    /// and the curve of its figure 8. Writes with conditions are as those without.
     pub fn of_2015() -> Self {
         // The points above the third quartile are the paper's outliers, so that the means are its.
         const WRITES: &[(f64, f64)] = &[
@@ -240,8 +240,8 @@ impl Behaviour {
         }
     }
 
-    /// Fitted to SimpleDB as seed 000 has it, in 2010: its four means, with a spread that is
-    /// assumed (sigma 0.4).
+    /// Fitted to SimpleDB as "The cost of eventual consistency" has it, in 2010: its four means,
+    /// with a spread that is assumed (sigma 0.4).
     pub fn of_2010() -> Self {
         Behaviour::of_2010_beyond(0.0)
     }
@@ -264,10 +264,11 @@ impl Behaviour {
         }
     }
 
-    /// The same under many threads. The paper shows its figures as pictures, and says of them that
+    /// The same under many threads. The paper shows its figures as pictures. It says of them that
     /// one item takes longer than 1,000, that 100 threads hide this, and that more threads take
-    /// longer. So requests to a busy item take a third longer (assumed), and the machine's core
-    /// 3 ms for each request, which is seed 003's rate of 34 threads on such a machine.
+    /// longer. So requests to a busy item take a third longer (assumed), and the machine's core 3
+    /// ms for each request. That is the rate of 34 threads on such a machine in the article of
+    /// 2008.
     pub fn of_2010_threads() -> Self {
         let request = Duration::from_millis(3);
         Behaviour {

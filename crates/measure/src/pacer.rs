@@ -1,5 +1,5 @@
 //! Waiting to the microsecond on a runtime of one thread, whose own timers are as coarse as a
-//! millisecond: a timer of the kernel among the sockets that the thread polls.
+//! millisecond. It is a timer of the kernel among the sockets that the thread polls.
 
 use std::io;
 use std::time::Duration;

@@ -10,12 +10,14 @@ pub(crate) mod simpledb;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fader_cloud::{Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, Reading};
+use fader_cloud::{
+    Attribute, AttributePut, Domains, ErrorKind, Expected, ItemPut, ReadConsistency,
+};
 use fader_history::object::{Outcome, Reply, Request, Value, Verb};
 
 pub use self::redis::Redis;
 pub use etcd::Etcd;
-pub use simpledb::InSimpleDb;
+pub use simpledb::{CreateError, InSimpleDb};
 
 use crate::drive::Provider;
 use crate::workload::Heard;
@@ -70,8 +72,8 @@ pub struct InDomain {
 impl InDomain {
     async fn read(&self, request: &Request, level: &str) -> fader_cloud::Result<Reply> {
         let reading = match level {
-            STRONG => Reading::Strong,
-            _ => Reading::Eventual,
+            STRONG => ReadConsistency::Strong,
+            _ => ReadConsistency::Eventual,
         };
         if let Some((first, count)) = scanned(&request.key) {
             let domain = &self.domain;

@@ -26,6 +26,8 @@ use crate::workload::{Form, Heard, Intent, Wire};
 pub const ERRORS_MAX: u64 = 100;
 /// No answer within this time is a lost operation.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time that setting a timer and waking up by it takes, in nanoseconds.
+const TIMER_COST_NS: u64 = 20_000;
 /// How often a waiting caller hears of the progress.
 const WATCH_PERIOD: Duration = Duration::from_millis(500);
 
@@ -118,7 +120,37 @@ struct Client {
     form: Form,
     body: Vec<u8>,
     request: Vec<u8>,
-    operations: Vec<Operation>,
+    operations: Operations,
+}
+
+/// What a connection did. It grows by pieces that stay where they are. A vector would move all of
+/// it when it grows, and those of all connections grow at the same time.
+#[derive(Default)]
+struct Operations(Vec<Vec<Operation>>);
+
+impl Operations {
+    /// Operations of one piece.
+    const PIECE: usize = 256;
+
+    fn push(&mut self, operation: Operation) {
+        match self.0.last_mut() {
+            Some(piece) if piece.len() < Self::PIECE => piece.push(operation),
+            _ => {
+                let mut piece = Vec::with_capacity(Self::PIECE);
+                piece.push(operation);
+                self.0.push(piece);
+            }
+        }
+    }
+}
+
+impl IntoIterator for Operations {
+    type Item = Operation;
+    type IntoIter = std::iter::Flatten<std::vec::IntoIter<Vec<Operation>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter().flatten()
+    }
 }
 
 /// Runs a plan to its end and gives its log; `watch` hears now and then how many are done.
@@ -157,7 +189,7 @@ pub fn run(
         let thread = handle
             .join()
             .map_err(|_| io::Error::other("a thread panicked"))?;
-        operations.extend(thread?);
+        operations.extend(thread?.into_iter().flatten());
     }
     let elapsed = match plan.until {
         Until::Elapsed(elapsed) => elapsed,
@@ -204,7 +236,7 @@ pub fn sample(target: &Target, workload: Arc<dyn Wire>) -> Result<Vec<u8>, RunEr
             })
             .await;
         let body = client.connection.body().to_vec();
-        let operations = std::mem::take(&mut client.operations);
+        let operations = std::mem::take(&mut client.operations).into_iter().collect();
         check(
             &plan,
             Ran {
@@ -236,7 +268,7 @@ fn last_end(operations: &[Operation]) -> u64 {
 }
 
 /// One thread's part of a run: a runtime and its connections.
-fn drive(run: &Arc<Run>, numbers: &[u32]) -> Result<Vec<Operation>, RunError> {
+fn drive(run: &Arc<Run>, numbers: &[u32]) -> Result<Vec<Operations>, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -255,7 +287,7 @@ fn drive(run: &Arc<Run>, numbers: &[u32]) -> Result<Vec<Operation>, RunError> {
             .collect();
         let mut operations = Vec::new();
         for task in tasks {
-            operations.extend(task.await.map_err(io::Error::other)??);
+            operations.push(task.await.map_err(io::Error::other)??);
         }
         Ok(operations)
     })
@@ -276,7 +308,7 @@ async fn open_all(run: &Arc<Run>, numbers: &[u32]) -> io::Result<Vec<Client>> {
             form: Form::default(),
             body: Vec::new(),
             request: Vec::new(),
-            operations: Vec::new(),
+            operations: Operations::default(),
         });
     }
     Ok(clients)
@@ -311,7 +343,7 @@ impl Run {
 }
 
 impl Client {
-    async fn work(mut self) -> io::Result<Vec<Operation>> {
+    async fn work(mut self) -> io::Result<Operations> {
         while let Some(start) = self.next().await? {
             self.perform(start).await;
         }
@@ -329,6 +361,10 @@ impl Client {
                 (Step::Start(start), _) => return Ok(Some(start)),
                 (Step::End, _) => return Ok(None),
                 (Step::Wait(_), None) => pacer = Some(self.pacer.lock().await),
+                // A timer costs more than that: replies are looked at meanwhile.
+                (Step::Wait(until), Some(_)) if until - now < TIMER_COST_NS => {
+                    tokio::task::yield_now().await;
+                }
                 (Step::Wait(until), Some(pacer)) => {
                     pacer.wait(Duration::from_nanos(until - now)).await?;
                 }
@@ -391,16 +427,21 @@ impl Client {
         let headers = signer.sign(&self.moment, action, &mut pairs, &mut self.body);
         let out = &mut self.request;
         out.clear();
-        let (host, size) = (signer.host(), self.body.len());
-        write!(
-            out,
-            "POST / HTTP/1.1\r\nhost: {host}\r\ncontent-type: {CONTENT_TYPE}\r\n"
-        )
-        .expect("a vector takes any octets");
-        for (name, value) in &headers.0 {
-            write!(out, "{name}: {value}\r\n").expect("a vector takes any octets");
+        for part in [
+            "POST / HTTP/1.1\r\nhost: ",
+            signer.host(),
+            "\r\ncontent-type: ",
+        ] {
+            out.extend_from_slice(part.as_bytes());
         }
-        write!(out, "content-length: {size}\r\n\r\n").expect("a vector takes any octets");
+        out.extend_from_slice(CONTENT_TYPE.as_bytes());
+        for (name, value) in &headers.0 {
+            for part in ["\r\n", name, ": ", value] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        }
+        let size = self.body.len();
+        write!(out, "\r\ncontent-length: {size}\r\n\r\n").expect("a vector takes any octets");
         out.extend_from_slice(&self.body);
     }
 }

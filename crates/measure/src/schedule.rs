@@ -5,8 +5,8 @@
 //! Poisson process of that rate at every time.
 //!
 //! Invariants:
-//! - S1 the same seed gives the same schedule, on every machine and version.
-//! - S2 intended times never decrease.
+//! - ROUNDS-1 the same seed gives the same schedule, on every machine and version.
+//! - ROUNDS-2 intended times never decrease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,8 +201,8 @@ impl Iterator for Schedule {
     }
 }
 
-/// The order of `sides` in each of `count` rounds: shuffled anew, so that drift of the machine and
-/// what one side leaves behind for the next fall on all alike.
+/// The order of `sides` in each of `count` rounds: shuffled anew. So drift of the machine, and what
+/// one side leaves behind for the next, fall on all alike.
 pub fn rounds(sides: usize, count: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let round = |_| {

@@ -1,6 +1,6 @@
 //! Estimates, and how sure one can be of them.
 //!
-//! The interval of a ratio of medians is the percentile bootstrap: both sides are drawn anew from
+//! The interval of a ratio of medians is the percentile bootstrap. Both sides are drawn anew from
 //! their own samples, with replacement, and the middle 95 % of the ratios of medians is the
 //! interval. It assumes nothing about the distribution; with five samples a side it is nearly the
 //! samples' whole range.

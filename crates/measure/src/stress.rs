@@ -1,5 +1,5 @@
 //! Requests of many threads to the same few items: the workload of "The cost of eventual
-//! consistency" (seed 000), plain or with the strong variant of each request.
+//! consistency". They are plain or with the strong variant of each request.
 //!
 //! A put replaces the value of one attribute; its strong variant has the condition that another
 //! attribute, which no item has, is absent. The strong variant of a get is a consistent read.

@@ -125,7 +125,7 @@ pub enum Heard {
 }
 
 impl Heard {
-    /// The one way from replies to outcomes: a status from 400 on other than 408 is refused; 408,
+    /// The one way from replies to outcomes. A status from 400 on other than 408 is refused; 408,
     /// 5xx and silence are unknown of a write. A read changes nothing, so its status is kept.
     pub fn outcome(self, is_write: bool) -> Outcome {
         match self {

@@ -1,5 +1,5 @@
-//! What a log's operations read and wrote, by key and rank: a version's place among the versions of
-//! its key, from 1; the initial value has rank 0.
+//! What a log's operations read and wrote, by key and rank. A version's rank is its place among the
+//! versions of its key, from 1; the initial value has rank 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +58,8 @@ impl<'a, A: Action> Places<'a, A> {
     /// Ranks every version of the log.
     ///
     /// # Errors
-    /// An operation that returned before its call; a version that two requests wrote; of
-    /// [`Order::OneWriter`], a key with two writers, and a read of a version that none wrote; of
+    /// An operation that returned before its call; a version that two requests wrote. Of
+    /// [`Order::OneWriter`], a key with two writers, and a read of a version that none wrote. Of
     /// [`Order::Told`], an acknowledged write or a read whose place no reply tells.
     pub(super) fn new(log: &'a Log<A>) -> Result<Self, Unfit> {
         log.check()?;

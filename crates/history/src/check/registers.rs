@@ -31,7 +31,7 @@ pub struct Judged {
 /// Judges a log.
 ///
 /// # Errors
-/// The violation that was evident first, with the operations that show it; or the operation that
+/// The violation that was evident first, with the operations that show it. Or the operation that
 /// cannot be judged: a return before its call, a version written twice.
 pub fn registers<A: Action>(
     log: &Log<A>,
@@ -39,6 +39,7 @@ pub fn registers<A: Action>(
     rules: &Rules,
 ) -> Result<Judged, Fault> {
     let mut registers = Registers::new(rules.clone());
+    registers.records.reserve(log.operations.len());
     for (at, operation) in log.operations.iter().enumerate() {
         registers.add(at, operation, levels(&operation.level))?;
     }
@@ -96,8 +97,8 @@ type At = (Option<Moment>, u32);
 
 /// A write and its reads.
 #[derive(Debug)]
-struct Cluster<A: Action> {
-    version: Option<A::Version>,
+struct Cluster<'a, A: Action> {
+    version: Option<&'a A::Version>,
     write: Option<u32>,
     /// f.
     first_return: At,
@@ -196,7 +197,7 @@ impl<A: Action> Registers<A> {
 struct Key<'a, A: Action> {
     key: &'a A::Key,
     rules: &'a Rules,
-    clusters: Vec<Cluster<A>>,
+    clusters: Vec<Cluster<'a, A>>,
     breach: Option<Breach>,
 }
 
@@ -215,8 +216,8 @@ impl<'a, A: Action> Key<'a, A> {
     }
 
     /// The records of one version: its writes, then its reads.
-    fn cluster(&mut self, records: &[Record<A>]) -> Result<(), Unfit> {
-        let version = &records[0].version;
+    fn cluster(&mut self, records: &'a [Record<A>]) -> Result<(), Unfit> {
+        let version = records[0].version.as_ref();
         let (writes, reads) =
             records.split_at(records.partition_point(|record| record.kind != Kind::Read));
         let write = match version {
@@ -238,7 +239,7 @@ impl<'a, A: Action> Key<'a, A> {
         let start = (None, u32::MAX);
         let mut cluster = match &write {
             Some(write) => Cluster {
-                version: version.clone(),
+                version,
                 write: Some(write.operation),
                 first_return: (Some(write.returned), write.operation),
                 last_call: (Some(write.called), write.operation),
@@ -270,10 +271,11 @@ impl<'a, A: Action> Key<'a, A> {
                 self.found(text, &places, write.called);
             }
             let returned = (Some(read.returned), read.operation);
-            if returned.0 < cluster.first_return.0 {
+            if returned.0 < cluster.first_return.0 && self.rules.has(Rule::EarliestReturn) {
                 cluster.first_return = returned;
             }
-            if cluster.last_call.0 <= Some(read.called) {
+            let is_last = cluster.last_call.0 <= Some(read.called);
+            if is_last && self.rules.has(Rule::LatestCall) {
                 cluster.last_call = (Some(read.called), read.operation);
             }
         }
@@ -361,7 +363,7 @@ impl<'a, A: Action> Key<'a, A> {
             .iter()
             .partition(|cluster| cluster.first_return.0 < cluster.last_call.0);
         forward.sort_unstable_by_key(|cluster| cluster.first_return);
-        let mut widest: Option<&Cluster<A>> = None;
+        let mut widest: Option<&Cluster<'_, A>> = None;
         for next in &forward {
             if let Some(widest) = widest
                 && is_before(next.first_return.0, widest.last_call.0)
@@ -398,7 +400,7 @@ impl<'a, A: Action> Key<'a, A> {
         self.breach
     }
 
-    fn overlap(&mut self, text: String, one: &Cluster<A>, other: &Cluster<A>) {
+    fn overlap(&mut self, text: String, one: &Cluster<'_, A>, other: &Cluster<'_, A>) {
         let places: Vec<u32> = [one, other]
             .iter()
             .flat_map(|cluster| {
@@ -418,7 +420,7 @@ struct Write {
     operation: u32,
 }
 
-fn shown<A: Action>(cluster: &Cluster<A>) -> String {
+fn shown<A: Action>(cluster: &Cluster<'_, A>) -> String {
     match &cluster.version {
         Some(version) => version.to_string(),
         None => "the initial value".to_owned(),

@@ -1,7 +1,7 @@
 //! Linearizability by search: is there an order of the operations that explains every answer?
 //!
-//! A search after Wing and Gong with Lowe's memory: an operation may be next if none that is left
-//! ended before it was called; a state that was reached before with the same answers given is not
+//! A search after Wing and Gong with Lowe's memory. An operation may be next if none that is left
+//! ended before it was called. A state that was reached before with the same answers given is not
 //! searched again. A [`Model`] says what operations do and answer. An operation without an answer
 //! acts once, at any place after its call, or never.
 //!
@@ -10,7 +10,7 @@
 mod explorer;
 pub(super) mod objects;
 
-pub use explorer::{Found, Stuck, explore};
+pub use explorer::{Found, SearchFailure, explore};
 use objects::Objects;
 
 use super::{Fault, Levels};
@@ -34,8 +34,8 @@ pub trait Model {
     fn is_read(&self, operation: &Self::Operation) -> bool;
 
     /// Whether an operation without an answer may wait until an answer that does not fit needs it.
-    /// Sound if no order needs it earlier: if its effect is seen only by the first answer that
-    /// differs, as in a register, and not in a queue.
+    /// Sound if no order needs it earlier. That is so if its effect is seen only by the first
+    /// answer that differs, as in a register, and not in a queue.
     fn may_wait(&self, _operation: &Self::Operation) -> bool {
         false
     }

@@ -1,13 +1,14 @@
 //! How old what reads showed was: in versions, in time, and as a share by the time since a write.
 //!
 //! Of a read, the *newer writes* are those that were acknowledged before its call and whose
-//! versions are newer than the one it showed: k of them. Its *age* is the time from the first of
-//! their acknowledgements to its call. A read with k = 0 showed the latest version.
+//! versions are newer than the one it showed. There are k of them. Its *age* is the time from the
+//! first of their acknowledgements to its call. A read with k = 0 showed the latest version.
 //!
 //! A read's *reference write* is the newest that was acknowledged before its call, or the one it
-//! showed if that is newer still. The curve has the share of reads that showed the latest version
-//! by the time since the return of the reference write (seed 001), or since its call (Wada and
-//! others, CIDR 2011). The time since the return is negative if the read was called before.
+//! showed if that is newer still. The curve has the share of reads that showed the latest version.
+//! It is by the time since the return of the reference write (Ampaporn and Gertphol, 2015), or
+//! since its call (Wada and others, 2011). The time since the return is negative if the read was
+//! called before.
 
 use std::collections::BTreeMap;
 
@@ -225,8 +226,9 @@ impl Reading {
 }
 
 impl Staleness {
-    /// The share of reads that showed the latest version, by the time since the reference write, in
-    /// bins of `width` nanoseconds, and one for negative times. `since` picks the definition.
+    /// The share of reads that showed the latest version, by the time since the reference write.
+    /// Bins are of `width` nanoseconds, and one is for negative times. `since` picks the
+    /// definition.
     pub fn curve(&self, width: u64, since: impl Fn(&Reference) -> i64) -> Vec<Bin> {
         let mut bins: BTreeMap<Option<u64>, (Bin, Vec<usize>)> = BTreeMap::new();
         for reading in &self.readings {
@@ -262,7 +264,7 @@ impl Staleness {
     /// t-visibility: the least time since a write's return at which each share of reads shows the
     /// latest version.
     ///
-    /// Each read says of one time only whether its write was visible by then, so the estimate of
+    /// Each read says of one time only whether its write was visible by then. So the estimate of
     /// greatest likelihood is the isotonic regression of "latest" on the time (pooled adjacent
     /// violators).
     pub fn visibility(&self, shares: &[f64]) -> Vec<Visibility> {

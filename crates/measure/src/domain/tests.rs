@@ -42,7 +42,7 @@ fn log() -> DomainLog {
 }
 
 #[test]
-fn what_may_be_passes() {
+fn possible_histories_pass() {
     for found in [
         vec![item("a"), counter("2")],
         vec![item("a"), item("e"), counter("3")],

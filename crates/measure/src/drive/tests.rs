@@ -103,7 +103,7 @@ fn a_closed_loop_asks_when_it_was_answered() {
     assert_eq!(log.operations.len(), 30);
 }
 
-/// What is asked of the model through the whole way is linearizable, and every read is fresh; a
+/// What is asked of the model through the whole path is linearizable, and every read is fresh. A
 /// change of what was read is two operations, and fails if another was first.
 #[test]
 fn logs_of_the_model_are_linearizable() {

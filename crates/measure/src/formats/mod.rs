@@ -1,5 +1,5 @@
-//! Logs in files: our JSON lines and CSV, Jepsen's EDN, operations as Porcupine has them, in and
-//! out; Jepsen's text logs in, HdrHistogram's interval logs out.
+//! Logs in files. Our JSON lines and CSV, Jepsen's EDN, operations as Porcupine has them go in and
+//! out. Jepsen's text logs go in, HdrHistogram's interval logs out.
 //!
 //! Each format is read and written line by line, so that a log may be larger than memory. Logs of
 //! several processes are merged by [`read_all`].
@@ -235,7 +235,7 @@ pub fn header(path: &Path, format: Format) -> Result<Header, FormatError> {
     Ok(header)
 }
 
-/// Reads the logs of several processes as one: processes and sessions of different files are
+/// Reads the logs of several processes as one. Processes and sessions of different files are
 /// different ones, and times count from the first start by the wall clock.
 ///
 /// # Errors

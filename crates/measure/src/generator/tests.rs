@@ -79,9 +79,9 @@ fn a_stopped_run_begins_nothing() {
     assert_eq!(generator.step(SECOND), Step::End);
 }
 
-/// A service that stops for 1 s in every 10 and else answers in 10 ms, one client, 50
-/// operations a second: the open loop shows what the stop cost those that came meanwhile, the
-/// closed loop shows one long answer.
+/// A service that stops for 1 s in every 10 and else answers in 10 ms, one client, 50 operations a
+/// second. The open loop shows what the stop cost those that came meanwhile, the closed loop shows
+/// one long answer.
 #[test]
 fn an_open_loop_sees_what_a_stop_costs() {
     const MILLI: u64 = 1_000_000;
@@ -112,7 +112,7 @@ fn an_open_loop_sees_what_a_stop_costs() {
         seed: 0,
     }));
     // In each stop 50 operations are due, 20 ms apart; the first waits 1,010 ms. One client then
-    // works off the backlog in 10 ms each while others come each 20 ms: the 100 from the stop's
+    // works off the backlog in 10 ms each while others come each 20 ms. The 100 from the stop's
     // beginning on wait, by 1010, 1000, 990 and so on. The run ends with the tenth stop, of whose
     // 100 it begins 50.
     let mut exact: Vec<u64> = [100; 9]

@@ -1,4 +1,4 @@
-//! Items of two attributes, and three questions that find as many of them as the seed's did.
+//! Items of two attributes, and three questions that find as many of them as the article's did.
 
 /// The items and their attributes: `rising` grows with the item's number, `falling` shrinks.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +19,11 @@ pub(super) enum Question {
 
 const RISING: &str = "rising";
 const FALLING: &str = "falling";
-/// Of 10,000 items, what the seed's queries found.
+/// Of 10,000 items, what the article's queries found.
 const FOUND_ONE: u64 = 6_971;
 const FOUND_BOTH: u64 = 9_900;
 const FOUND_OF: u64 = 10_000;
-/// Names on a page: the most that the seed's Query gave.
+/// Names on a page: the most that the article's Query gave.
 const PAGE: u32 = 250;
 
 impl Question {

@@ -1,5 +1,5 @@
-//! The five phases of the seed: many items put, three queries with a get for each item that they
-//! find, all items deleted; and how many requests were served and in flight meanwhile.
+//! The five phases of the article of 2008: many items put, three queries with a get for each item
+//! that they find, all items deleted. Also how many requests were served and in flight meanwhile.
 //!
 //! ```text
 //! put n items of two attributes
@@ -33,7 +33,7 @@ use tokio::time::{Instant, interval};
 use data::{Data, Question};
 use recording::SEED;
 pub use recording::{Phase, Recording, chart};
-pub use sender::{Sender, THREADS, Way};
+pub use sender::{ClientKind, Sender, THREADS};
 
 use crate::generator::nanoseconds;
 use crate::providers::simpledb::heard;

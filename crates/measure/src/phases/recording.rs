@@ -52,7 +52,7 @@ pub struct Phase {
 
 /// What the seed tells of a phase.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SeedPhase {
+pub(super) struct ArticlePhase {
     /// The phase.
     pub(super) name: &'static str,
     /// About how many seconds it took.
@@ -61,8 +61,8 @@ pub(super) struct SeedPhase {
     pub(super) rate: &'static str,
 }
 
-/// The seed's run: 10,000 items, EC2, 2008, one address of SimpleDB.
-pub(super) const SEED: [SeedPhase; 5] = [
+/// The article's run: 10,000 items, EC2, 2008, one address of SimpleDB.
+pub(super) const SEED: [ArticlePhase; 5] = [
     seed("put", 120.0, "50-100"),
     seed("query all, get one", 9.0, "1300"),
     seed("query one, get the other", 5.0, "1300"),
@@ -70,8 +70,8 @@ pub(super) const SEED: [SeedPhase; 5] = [
     seed("delete", 110.0, "50-100"),
 ];
 
-const fn seed(name: &'static str, seconds: f64, rate: &'static str) -> SeedPhase {
-    SeedPhase {
+const fn seed(name: &'static str, seconds: f64, rate: &'static str) -> ArticlePhase {
+    ArticlePhase {
         name,
         seconds,
         rate,
@@ -124,7 +124,7 @@ impl Recording {
         part.iter().copied().map(f64::from).sum::<f64>() / part.len().max(1) as f64
     }
 
-    /// The phases as lines of text, beside the seed's.
+    /// The phases as lines of text, beside the article's.
     pub fn table(&self) -> String {
         let mut text = format!(
             "{}, {} items, {} {}\n{:<26}{:>9}{:>9}{:>9}{:>10}{:>9}{:>7}{:>12}  the seed\n",
@@ -166,7 +166,7 @@ impl Recording {
     }
 }
 
-/// The seed's plot of a run: requests served a second in green, connections in red.
+/// The article's plot of a run: requests served a second in green, connections in red.
 pub fn chart(recording: &Recording) -> String {
     let total = recording.served.len() as f64 * recording.step_s;
     // A point a second, as the seed; of a run of seconds each step.
@@ -194,7 +194,7 @@ pub fn chart(recording: &Recording) -> String {
         .map(f64::from)
         .collect();
     let plot = Plot {
-        title: format!("{}: the seed's five phases", recording.client),
+        title: format!("{}: the article's five phases", recording.client),
         x: Axis {
             label: "seconds".to_owned(),
             scale: Scale::Linear,

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fader_client::{Client, Credentials, Error, ErrorKind, Http, Pace, Response, Settings};
+use fader_client::{Client, Credentials, Error, ErrorKind, Http, Pacing, Response, Settings};
 use fader_window::Rule;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-/// The seed's opponent.
+/// The article's opponent.
 pub const THREADS: u32 = 34;
 /// Attempts of a thread's request, in all.
 const ATTEMPTS: u32 = 5;
@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ClientKind {
     /// Under a congestion window for each address and class of operations.
     Window(Rule),
     /// By so many threads, each with one request at a time, backing off up to 400 ms.
@@ -32,7 +32,7 @@ pub enum Way {
 
 /// A client of one service at one or more addresses, which are used in turn.
 pub struct Sender {
-    way: Way,
+    way: ClientKind,
     http: Http,
     clients: Vec<Client>,
     turn: AtomicUsize,
@@ -49,14 +49,14 @@ impl Sender {
     /// # Errors
     /// When an endpoint is none.
     pub fn new(
-        way: Way,
+        way: ClientKind,
         endpoints: &[String],
         credentials: Option<&Credentials>,
         settings: &Settings,
     ) -> Result<Sender, Error> {
         let (rule, pace, threads) = match way {
-            Way::Window(rule) => (rule, Pace::Window, 1),
-            Way::Threads(count) => (Rule::default(), Pace::Bare, count),
+            ClientKind::Window(rule) => (rule, Pacing::Window, 1),
+            ClientKind::Threads(count) => (Rule::default(), Pacing::Bare, count),
         };
         let http = Http::here(fader_window::Settings {
             rule,
@@ -87,9 +87,9 @@ impl Sender {
     /// What a recording calls it.
     pub(super) fn name(&self) -> String {
         match self.way {
-            Way::Window(Rule::Adaptive) => "Fader's client".to_owned(),
-            Way::Window(Rule::Seed) => "Fader's client with the seed's rule".to_owned(),
-            Way::Threads(count) => format!("{count} threads that back off"),
+            ClientKind::Window(Rule::Adaptive) => "Fader's client".to_owned(),
+            ClientKind::Window(Rule::Aimd) => "Fader's client with the article's rule".to_owned(),
+            ClientKind::Threads(count) => format!("{count} threads that back off"),
         }
     }
 
@@ -110,7 +110,7 @@ impl Sender {
     ) -> Result<Response, Error> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let client = &self.clients[turn % self.clients.len()];
-        if let Way::Window(_) = self.way {
+        if let ClientKind::Window(_) = self.way {
             return client.call(action, parameters).await;
         }
         // Who asks for the work does none of it.

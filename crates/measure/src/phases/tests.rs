@@ -1,5 +1,5 @@
-//! The questions find what the seed's found; answers are judged; recordings are told and drawn; who
-//! is refused asks again.
+//! The questions find what the article's found; answers are judged; recordings are told and drawn;
+//! who is refused asks again.
 
 use fader_client::Settings;
 use fader_history::object::Outcome;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::data::{Data, Question};
-use super::recording::SeedPhase;
+use super::recording::ArticlePhase;
 use super::*;
 
 #[test]
@@ -54,7 +54,7 @@ fn an_answer_that_is_not_what_was_put_is_wrong() {
 }
 
 fn recording() -> Recording {
-    let phase = |(index, seed): (usize, &SeedPhase)| Phase {
+    let phase = |(index, seed): (usize, &ArticlePhase)| Phase {
         name: seed.name.to_owned(),
         start_s: index as f64,
         end_s: index as f64 + 1.0,
@@ -204,7 +204,7 @@ async fn a_thread_gives_up_what_is_refused_five_times_and_the_asker_does_not() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let service = tokio::spawn(refuse(listener, 6));
-        let way = Way::Threads(2);
+        let way = ClientKind::Threads(2);
         let sender = Sender::new(way, &[endpoint], None, &Settings::default()).unwrap();
         assert_eq!(sender.call(action, &[]).await.is_ok(), is_answered);
         assert_eq!(sender.refused(), if is_answered { 6 } else { 5 });

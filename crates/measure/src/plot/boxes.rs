@@ -13,7 +13,8 @@ const HALF: f64 = 0.3;
 pub enum Whiskers {
     /// To the last observation within 1.5 interquartile ranges of the box (Tukey).
     Observed,
-    /// To 1.5 interquartile ranges, whether anything was observed there or not (seed 001).
+    /// To 1.5 interquartile ranges, whether anything was observed there or not (Ampaporn and
+    /// Gertphol).
     Formula,
 }
 

@@ -190,7 +190,7 @@ impl Redis {
             let mut wait = redis::cmd("WAIT");
             wait.arg(self.wait).arg(WAIT_MILLIS);
             let replicas: Result<u32, Heard> = self.primary.ask(client, &wait).await;
-            // It is at the primary; whether it stays nobody has promised.
+            // It is at the primary; that it stays is not promised.
             if replicas.map_or(true, |replicas| replicas < self.wait) {
                 return Err(Heard::Silence);
             }

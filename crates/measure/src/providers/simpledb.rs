@@ -10,11 +10,11 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use fader_client::{Demand, Error, ErrorKind, Nature, Session, SimpleDb};
+use fader_client::{CallOptions, DomainOptions, Error, ErrorKind, Session, SimpleDb};
 use fader_cloud::{Attribute, AttributePut, Expected, ItemDelete};
 use fader_history::object::{Outcome, Place, Reply, Request, Value, Verb};
 use fader_services::Mode;
-use fader_services::level::{self, Receipt, show_stamp};
+use fader_services::level::{self, ReplyMetadata, show_stamp};
 use parking_lot::Mutex;
 
 use super::{ABSENT, ATTRIBUTE, CONDITIONAL, EVENTUAL, STRONG, scanned, shown, text_of};
@@ -51,7 +51,7 @@ enum Ask {
 #[derive(Debug)]
 struct Level {
     is_consistent: bool,
-    own: Option<level::Demand>,
+    own: Option<level::ConsistencyOptions>,
     has_session: bool,
 }
 
@@ -74,30 +74,46 @@ impl Level {
 
     /// What an operation asks for. A Fader tells the stamp of a read only if it is asked in its own
     /// words.
-    fn demand<'s>(&self, ask: Ask, session: &'s mut Session) -> Demand<'s> {
+    fn demand<'s>(&self, ask: Ask, session: &'s mut Session) -> CallOptions<'s> {
         let own = match (&self.own, ask) {
             // A bound is for reads: a write has none.
-            (Some(own), Ask::FaderToWrite) => Demand {
+            (Some(own), Ask::FaderToWrite) => CallOptions {
                 bound: None,
-                ..Demand::from(own.clone())
+                ..CallOptions::from(own.clone())
             },
-            (Some(own), _) => Demand::from(own.clone()),
-            (None, Ask::FaderToRead) => Demand {
+            (Some(own), _) => CallOptions::from(own.clone()),
+            (None, Ask::FaderToRead) => CallOptions {
                 level: match self.is_consistent {
                     true => level::Level::Strong,
                     false => level::Level::EVENTUAL,
                 },
-                ..Demand::default()
+                ..CallOptions::default()
             },
-            (None, _) => Demand::default(),
+            (None, _) => CallOptions::default(),
         };
-        Demand {
+        CallOptions {
             consistent: self.is_consistent && ask == Ask::Any,
-            receipt: ask != Ask::Any,
+            metadata: ask != Ask::Any,
             session: self.has_session.then_some(session),
             ..own
         }
     }
+}
+
+/// The reason that a run has no domain.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// A text that is no level.
+    #[error("{0}")]
+    Level(String),
+    /// The service refused, or did not answer.
+    #[error("cannot create the domain {domain}")]
+    Service {
+        /// The domain's name.
+        domain: String,
+        /// The failure of the call.
+        source: Error,
+    },
 }
 
 impl InSimpleDb {
@@ -112,26 +128,31 @@ impl InSimpleDb {
     /// Creates a domain in which objects are read and written at these levels.
     ///
     /// # Errors
-    /// A level that is none, or the service's refusal.
+    /// [`CreateError`].
     pub async fn create(
         client: SimpleDb,
         domain: String,
         levels: &[&str],
         value_bytes: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CreateError> {
         let mut is_mixed = false;
         for text in levels {
-            is_mixed |= Level::parse(text)?.own.is_some();
+            is_mixed |= Level::parse(text)
+                .map_err(CreateError::Level)?
+                .own
+                .is_some();
         }
-        let nature = Nature {
+        let nature = DomainOptions {
             mode: is_mixed.then_some(Mode::Mixed),
-            ..Nature::default()
+            ..DomainOptions::default()
         };
         let created = match is_mixed {
             true => client.create_domain_as(&domain, &nature).await,
             false => client.create_domain(&domain).await,
         };
-        created.map_err(|error| format!("cannot create the domain {domain}: {error}"))?;
+        if let Err(source) = created {
+            return Err(CreateError::Service { domain, source });
+        }
         let mut objects = InSimpleDb {
             client,
             domain,
@@ -146,9 +167,9 @@ impl InSimpleDb {
     /// Whether the service tells the version of a write, if it is asked in Fader's words. What is
     /// deleted is not there.
     async fn tells_stamps(&self) -> bool {
-        let demand = Demand {
-            receipt: true,
-            ..Demand::default()
+        let demand = CallOptions {
+            metadata: true,
+            ..CallOptions::default()
         };
         let nothing = ItemDelete {
             name: "probe".to_owned(),
@@ -159,10 +180,10 @@ impl InSimpleDb {
             .delete_attributes(&self.domain, &nothing, None, demand);
         deleted
             .await
-            .is_ok_and(|response| place(&response.receipt).is_some())
+            .is_ok_and(|response| place(&response.metadata).is_some())
     }
 
-    async fn read(&self, key: &str, demand: Demand<'_>) -> Result<Reply, Error> {
+    async fn read(&self, key: &str, demand: CallOptions<'_>) -> Result<Reply, Error> {
         let Self { client, domain, .. } = self;
         if let Some((first, count)) = scanned(key) {
             let expression =
@@ -173,7 +194,7 @@ impl InSimpleDb {
         let names = [ATTRIBUTE.to_owned()];
         let found = client.get_attributes(domain, key, &names, demand).await?;
         Ok(Reply {
-            place: place(&found.receipt),
+            place: place(&found.metadata),
             ..Reply::shows(shown(&found.attributes))
         })
     }
@@ -183,7 +204,7 @@ impl InSimpleDb {
         key: &str,
         condition: Option<Expected>,
         to: &Value,
-        demand: Demand<'_>,
+        demand: CallOptions<'_>,
     ) -> Result<Reply, Error> {
         let puts = [AttributePut {
             name: ATTRIBUTE.to_owned(),
@@ -195,7 +216,7 @@ impl InSimpleDb {
             .put_attributes(&self.domain, key, &puts, condition.as_ref(), demand);
         match put.await {
             Ok(response) => Ok(Reply {
-                place: place(&response.receipt),
+                place: place(&response.metadata),
                 ..Reply::default()
             }),
             Err(error) if is_unmet(&error) => Ok(Reply::unmet()),
@@ -216,7 +237,7 @@ impl InSimpleDb {
 
 /// The place of what was read or written: its stamp, or the version of a strong write, whose
 /// numbers are in their order.
-fn place(receipt: &Receipt) -> Option<Place> {
+fn place(receipt: &ReplyMetadata) -> Option<Place> {
     let version = || {
         receipt
             .version

@@ -2,7 +2,7 @@
 //!
 //! Reads of one write are alike: all of them see the replicas that this write had or had not
 //! reached. The variance is that of clusters' residuals about the share. It says how many
-//! independent reads would be as sure; Wilson's interval of that many is the band, with Student's t
+//! independent reads would be as sure. Wilson's interval of that many is the band, with Student's t
 //! for few clusters (as Korn and Graubard, 1998, do for Clopper's).
 
 use super::Interval;

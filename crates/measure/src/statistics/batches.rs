@@ -2,8 +2,8 @@
 //!
 //! The run is cut into batches of equal length, each so long that one hardly knows of the next. The
 //! batches' spread gives the interval, by Student's t. A percentile's estimate is that of all
-//! observations, and the spread about it that of the batches' own ("sectioning", Asmussen and
-//! Glynn, 2007), since the mean of batches' percentiles is biased.
+//! observations. The spread about it is that of the batches' own ("sectioning", Asmussen and Glynn,
+//! 2007), since the mean of batches' percentiles is biased.
 //!
 //! Deliberately absent: a choice of the batches' number by the data. Coverage is what
 //! `fader measure calibrate` shows of it.
@@ -99,7 +99,7 @@ pub(super) fn student(freedom: f64) -> f64 {
 }
 
 /// The percentile of Student's t that is this one of the standard normal distribution, by the
-/// expansion of Fisher and Cornish: right to 0.2 % from 3 degrees of freedom on.
+/// expansion of Fisher and Cornish. It is right to 0.2 % from 3 degrees of freedom on.
 pub fn student_at(normal: f64, freedom: f64) -> f64 {
     let z = normal;
     let terms = [

@@ -1,8 +1,8 @@
 //! When a run is warm: MSER-5 (White, Cobb and Spratt, 2000).
 //!
 //! Observations in their order go into batches of five. The cut is where the rest's mean has the
-//! least standard error: there the bias of what is cut off and the noise of what is kept balance.
-//! A least error in the second half says that the run had not come to rest.
+//! least standard error. There the bias of what is cut off and the noise of what is kept balance. A
+//! least error in the second half says that the run was not steady.
 
 /// Observations of a batch.
 const BATCH: usize = 5;

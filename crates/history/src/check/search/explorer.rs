@@ -12,14 +12,14 @@ pub enum Found<State> {
     /// An order: places of operations, the first to act first.
     Order(Vec<usize>),
     /// There is none.
-    Impossible(Stuck<State>),
+    Impossible(SearchFailure<State>),
     /// Too many states.
     GaveUp,
 }
 
 /// The farthest point of a search that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck<State> {
+pub struct SearchFailure<State> {
     /// Answers explained.
     pub answered: usize,
     /// The state then.
@@ -95,7 +95,7 @@ struct Explorer<'a, M: Model> {
     open: Vec<Node<M::State>>,
     /// Each step: the operation, and the step before it.
     trail: Vec<(usize, usize)>,
-    stuck: Option<Stuck<M::State>>,
+    stuck: Option<SearchFailure<M::State>>,
     /// Whether something was left out that could have led to an order.
     is_incomplete: bool,
 }
@@ -186,7 +186,7 @@ impl<'a, M: Model> Explorer<'a, M> {
             .is_none_or(|stuck| stuck.answered < answered)
         {
             let left = acting.iter().map(|(_, at, _)| *at);
-            self.stuck = Some(Stuck {
+            self.stuck = Some(SearchFailure {
                 answered,
                 state: node.state.clone(),
                 left: blocked.iter().copied().chain(left).collect(),

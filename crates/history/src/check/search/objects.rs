@@ -70,7 +70,7 @@ fn timed(operation: &Operation<Request>, is_judged: bool, rules: &Rules) -> Opti
     let verb = operation.action.verb.clone();
     let (returned, reply) = match &operation.end {
         Some((at, Outcome::Done(reply))) if is_judged => (Some(*at), Some(reply.clone())),
-        Some((_, Outcome::Refused(_))) => return None,
+        Some((_, Outcome::Refused(_))) if rules.has(Rule::RefusedNever) => return None,
         _ if verb == Verb::Read => return None,
         Some((at, Outcome::Unknown)) if !rules.has(Rule::UnknownMayNot) => (Some(*at), None),
         _ => (None, None),
@@ -154,7 +154,10 @@ impl Model for Objects {
                 let is_other = state != from || !self.rules.has(Rule::FailedSwap);
                 is_other.then(|| state.clone())
             }
-            Verb::Swap { from, to } => (state == from).then(|| to.clone()),
+            Verb::Swap { from, to } => {
+                let is_met = state == from || !self.rules.has(Rule::DoneSwap);
+                is_met.then(|| to.clone())
+            }
             Verb::Add(_) | Verb::Remove(_) => changed(state, &act.verb),
             Verb::Increment(by) => match state {
                 Value::Number(count) => count.checked_add(*by).map(Value::Number),
@@ -181,8 +184,8 @@ impl Model for Objects {
         }
     }
 
-    /// Of a register: what it holds before the first answer that an unanswered operation explains
-    /// is seen by no other answer, so it may as well act just before that one.
+    /// Of a register: no other answer sees what it holds before the first answer that an unanswered
+    /// operation explains. So it may as well act just before that one.
     fn may_wait(&self, _act: &Act) -> bool {
         self.is_register
     }

@@ -62,6 +62,20 @@ const NAMED: &[Named] = &[
         let story = Story::default().refused(1, (0, 1), Verb::Write(1.into()));
         zones(&story.read(1, (2, 3), Some(1)), rules)
     }),
+    (Rule::RefusedNever, "violated", |rules| {
+        let story = Story::default().refused(1, (0, 1), Verb::Write(1.into()));
+        order(&story.read(1, (2, 3), Some(1)), rules)
+    }),
+    (Rule::EarliestReturn, "violated", |rules| {
+        let story = Story::default().tried(1, (0, 1), Verb::Write(1.into()));
+        let story = story.read(2, (2, 3), Some(1)).write(3, (4, 5), 2);
+        zones(&story.read(2, (6, 7), Some(1)), rules)
+    }),
+    (Rule::LatestCall, "violated", |rules| {
+        let story = Story::default().write(1, (0, 1), 1).write(2, (2, 3), 2);
+        let story = story.read(3, (4, 5), Some(2));
+        zones(&story.read(3, (6, 7), Some(1)), rules)
+    }),
     (Rule::ReadAfterWrite, "violated", |rules| {
         zones(
             &Story::default()
@@ -139,6 +153,13 @@ const NAMED: &[Named] = &[
         let story = story.read(2, (2, 3), Some(1)).write(2, (4, 5), 2);
         let story = story.read(2, (6, 7), Some(2));
         order(&story.read(2, (8, 9), Some(1)), rules)
+    }),
+    (Rule::DoneSwap, "violated", |rules| {
+        let swap = Verb::Swap {
+            from: 1.into(),
+            to: 2.into(),
+        };
+        order(&Story::default().done(1, (0, 1), swap), rules)
     }),
     (Rule::FailedSwap, "violated", |rules| {
         let swap = Verb::Swap {

@@ -66,7 +66,7 @@ fn the_search_shows_the_least() {
 }
 
 #[test]
-fn what_has_not_returned_is_open() {
+fn an_operation_without_return_is_open() {
     let mut story = Story::default().tried(1, (0, 10), Verb::Write("a\n".into()));
     story.last().end = None;
     let story = story.read(2, (5, 7), None);

@@ -2,7 +2,7 @@
 //! bare loop over hyper's connections.
 //!
 //! Both sides run on the same thread, one after the other in shuffled order; the server is another
-//! process. On a machine that does other work the rates say what was left, their ratio still says
+//! process. On a machine that does other work the rates say what was left. Their ratio still says
 //! what the client costs, and so does the thread's own processor time.
 
 use std::fs;

@@ -2,7 +2,7 @@
 //!
 //! The file is full of zeros and each write goes on where the last one ended, as a log's do. A file
 //! that grew with each write, or had blocks to be found for it, would make every sync store that
-//! too, and a disk that looks slow flatters what is compared with it.
+//! too. A disk that looks slow flatters what is compared with it.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;

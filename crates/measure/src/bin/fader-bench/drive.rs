@@ -1,4 +1,4 @@
-//! Load on servers that somebody else started: what the benchmarks of clusters are driven by.
+//! Load on servers that were started elsewhere: what the benchmarks of clusters are driven by.
 //!
 //! Prints one line of JSON: what was done in each second, and the latencies.
 

@@ -1,8 +1,8 @@
 //! The load generator: in a closed loop beside wrk, and in an open loop at its promised rate.
 //!
 //! Both sides of the closed loop ask the same bare server in turn, over as many connections, from
-//! one thread. wrk repeats one unsigned GET; the generator signs a PutAttributes each time, and
-//! judges and logs each reply.
+//! one thread. The side wrk repeats one PutAttributes; the generator makes and signs another one
+//! each time, and judges and logs each reply.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use fader_client::CONTENT_TYPE;
 use fader_measure::{
-    Arrivals, Constant, DIGITS, Items, Load, Plan, Put, Rate, Schedule, Starts, Summary, Until,
-    Wire, median, ratio_of_medians, run as generate,
+    Arrivals, Constant, DIGITS, Form, Items, Load, Plan, Put, Rate, Schedule, Starts, Summary,
+    Until, Wire, median, ratio_of_medians, run as generate,
 };
 
 use crate::Options;
@@ -58,12 +59,14 @@ impl Rounds {
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let (scratch, machine) = Machine::begin(&options.scratch)?;
     let server = Server::floor(REPLY_BYTES, scratch.path())?;
+    let script = scratch.path().join("put.lua");
+    std::fs::write(&script, put_again(&server.target()))?;
     let (mut ours, mut theirs, mut slips) = (Rounds::default(), Rounds::default(), Vec::new());
     let mut missing = 0;
     for _ in 0..options.runs() {
         closed(options, &server, &mut ours)?;
         if let Some(program) = &options.wrk {
-            wrk(program, &server, options.seconds(), &mut theirs)?;
+            wrk(program, &script, &server, options.seconds(), &mut theirs)?;
         }
         let (slip_ms, left_out) = open(options, &server)?;
         slips.push(slip_ms);
@@ -184,8 +187,31 @@ fn open(options: &Options, server: &Server) -> Result<(f64, u64)> {
     Ok((slip_ms, expected.saturating_sub(summary.done)))
 }
 
+/// A script of wrk that sends the generator's first request again and again. The server has the
+/// same work with both.
+fn put_again(target: &fader_measure::Target) -> String {
+    let workload = workload();
+    let mut form = Form::default();
+    workload.parameters(&workload.plan(0), &mut form);
+    let (mut pairs, mut body) = (form.pairs().collect(), Vec::new());
+    let moment = target.signer.moment(0);
+    let action = workload.action();
+    target.signer.sign(&moment, action, &mut pairs, &mut body);
+    let body = String::from_utf8_lossy(&body);
+    format!(
+        "wrk.method = \"POST\"\nwrk.body = \"{body}\"\n\
+         wrk.headers[\"content-type\"] = \"{CONTENT_TYPE}\"\n"
+    )
+}
+
 /// A round of wrk.
-fn wrk(program: &Path, server: &Server, time: Duration, rounds: &mut Rounds) -> Result<()> {
+fn wrk(
+    program: &Path,
+    script: &Path,
+    server: &Server,
+    time: Duration,
+    rounds: &mut Rounds,
+) -> Result<()> {
     let before = ticks(Ticks::Children)?;
     // It takes whole seconds.
     let seconds = time.as_secs().max(1);
@@ -193,6 +219,8 @@ fn wrk(program: &Path, server: &Server, time: Duration, rounds: &mut Rounds) -> 
         .args(["--threads", "1", "--latency"])
         .args(["--connections", &CONNECTIONS.to_string()])
         .args(["--duration", &format!("{seconds}s")])
+        .arg("--script")
+        .arg(script)
         .arg(format!("http://{}/", server.target().address))
         .output()
         .with_context(|| format!("{} does not run", program.display()))?;

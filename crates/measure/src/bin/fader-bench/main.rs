@@ -1,6 +1,6 @@
 //! `fader-bench`: what the house promises about speed and memory, measured.
 //!
-//! `cargo xtask bench NAME` builds and runs it. Every comparison is made within one run: its sides
+//! `cargo xtask bench NAME` builds and runs it. Every comparison is made within one run. Its sides
 //! are driven by the same generator, interleaved in shuffled rounds, and the result is a ratio of
 //! medians with a 95 % interval. With `--quick` it shows that it works and judges nothing.
 //!
@@ -47,15 +47,15 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Puts and gets against a bare HTTP server, fdatasync and moto_server.
-    Simpledb(Options),
+    Simpledb(BeforeOptions),
     /// An equality Select on a million items against the same on ten thousand.
     Select(Options),
     /// Memory of a million items, and the start after a crash.
     Memory(Options),
     /// Steps of the replication core: writes through three members in memory.
     Steps(Options),
-    /// What one node costs over the foundation, before there were replicas.
-    OneNode(one_node::Options),
+    /// What one node costs over an earlier commit, such as the last one without replicas.
+    OneNode(BeforeOptions),
     /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
     Window(Options),
     /// Fader's client on one thread, against a bare loop over hyper's connections.
@@ -126,6 +126,16 @@ struct Options {
     /// Writes the latencies as a plot (SVG).
     #[arg(long)]
     plot: Option<PathBuf>,
+}
+
+/// What benchmarks take that compare two binaries.
+#[derive(Args)]
+struct BeforeOptions {
+    #[command(flatten)]
+    all: Options,
+    /// An earlier commit's binary; without it that comparison is left out.
+    #[arg(long)]
+    before: Option<PathBuf>,
 }
 
 #[derive(Args)]

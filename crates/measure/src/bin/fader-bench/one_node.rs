@@ -1,23 +1,24 @@
-//! What one node costs over the foundation: the last commit before a node could have company.
+//! What one node costs over an earlier commit: the last one without replicas, unless another is
+//! named.
 //!
-//! Two figures for PutAttributes and for GetAttributes of one value of 500 octets: instructions of
-//! the server per request, counted by callgrind, with one request at a time;
-//! and rates without callgrind, in interleaved pairs. Both servers get the same requests of the
-//! same client, and verify every signature.
+//! Two figures for PutAttributes and for GetAttributes of one value of 500 octets. One is
+//! instructions of the server per request, counted by callgrind, with one request at a time. The
+//! other is rates without callgrind, in interleaved pairs. Both servers get the same requests of
+//! the same client, and verify every signature.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use clap::Args;
 use fader_measure::{
     Arrivals, ERRORS_MAX, Get, Interval, Items, Load, Plan, Put, Rate, Starts, Until, Wire, median,
     ratio_of_medians, rounds, run as generate,
 };
 use tokio::runtime::Runtime;
 
+use crate::BeforeOptions;
 use crate::callgrind::Counted;
-use crate::load::{Runs, fill, measure};
+use crate::load::{Runs, fill, measure, pair_by_pair};
 use crate::machine::Machine;
 use crate::report::{Finding, Report, Target};
 use crate::server::Server;
@@ -30,8 +31,8 @@ const ITEMS: u64 = 1_000;
 const WARM_UP: u64 = 200;
 /// Requests whose instructions are counted.
 const COUNTED: u64 = 1_000;
-/// Requests a second meanwhile: so few that each finds an idle server, whatever else the machine
-/// does; how often a server sleeps between two requests is otherwise a matter of chance.
+/// Requests a second meanwhile: so few that each finds an idle server, with any other load of the
+/// machine. How often a server sleeps between two requests is otherwise a matter of chance.
 const COUNTED_PER_S: f64 = 250.0;
 /// The fewest pairs an interval is worth being told of.
 const PAIRS_MIN: usize = 10;
@@ -39,17 +40,6 @@ const PAIRS_MIN: usize = 10;
 const CONNECTIONS: u32 = 16;
 /// How many instructions more a request may take, in percent.
 const MORE_MAX: f64 = 5.0;
-
-/// What is compared with what.
-#[derive(Args)]
-#[group(skip)]
-pub(crate) struct Options {
-    #[command(flatten)]
-    all: crate::Options,
-    /// The foundation's binary; without it only this one's instructions are told.
-    #[arg(long)]
-    foundation: Option<PathBuf>,
-}
 
 /// What is asked of a server.
 #[derive(Clone, Copy)]
@@ -68,7 +58,7 @@ struct Side {
     stamp: u64,
 }
 
-pub(crate) fn run(options: &Options) -> Result<bool> {
+pub(crate) fn run(options: &BeforeOptions) -> Result<bool> {
     let all = &options.all;
     if !Counted::is_installed() {
         ensure!(all.quick, "needs valgrind, for its callgrind");
@@ -87,20 +77,20 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         )],
     };
     counts(options, scratch.path(), &mut report)?;
-    match &options.foundation {
-        Some(foundation) => pairs(options, scratch.path(), foundation, &mut report)?,
+    match &options.before {
+        Some(before) => pairs(options, scratch.path(), before, &mut report)?,
         None => report
             .notes
-            .push(String::from("Without --foundation nothing is compared.")),
+            .push(String::from("Without --before nothing is compared.")),
     }
     report.finish(all.json.as_deref(), all.quick)
 }
 
-/// Instructions per request: of this commit, and compared with the foundation's.
-fn counts(options: &Options, scratch: &Path, report: &mut Report) -> Result<()> {
+/// Instructions per request: of this commit, and compared with the earlier one's.
+fn counts(options: &BeforeOptions, scratch: &Path, report: &mut Report) -> Result<()> {
     let all = &options.all;
     let this = ("this commit", Some(&all.fader));
-    let sides = [this, ("the foundation", options.foundation.as_ref())];
+    let sides = [this, ("the earlier commit", options.before.as_ref())];
     let mut counts = sides.map(|_| REQUESTS.map(|_| Vec::new()));
     for round in 0..all.runs() {
         for ((name, binary), counts) in sides.iter().zip(&mut counts) {
@@ -120,16 +110,16 @@ fn counts(options: &Options, scratch: &Path, report: &mut Report) -> Result<()> 
             }
         }
     }
-    let [this, foundation] = counts;
-    for ((asked, this), before) in REQUESTS.iter().zip(this).zip(foundation) {
+    let [this, before] = counts;
+    for ((asked, this), before) in REQUESTS.iter().zip(this).zip(before) {
         let action = asked.action();
         let mut note = format!("Instructions per {action}: {:.0}", median(&this));
         if !before.is_empty() {
-            note += &format!("; of the foundation {:.0}", median(&before));
+            note += &format!("; before {:.0}", median(&before));
             let ratio = ratio_of_medians(&this, &before, all.seed);
             let percent = |ratio: f64| 100.0 * (ratio - 1.0);
             report.findings.push(Finding {
-                name: format!("more instructions per {action} than the foundation"),
+                name: format!("more instructions per {action} than before"),
                 interval: Interval {
                     estimate: percent(ratio.estimate),
                     low: percent(ratio.low),
@@ -145,7 +135,7 @@ fn counts(options: &Options, scratch: &Path, report: &mut Report) -> Result<()> 
 }
 
 /// Instructions per request of each kind, counted in a life of its own.
-fn count(options: &Options, folder: &Path, binary: &Path) -> Result<[f64; 2]> {
+fn count(options: &BeforeOptions, folder: &Path, binary: &Path) -> Result<[f64; 2]> {
     let mut counted = Counted::fader(binary, folder)?;
     let items = items();
     prepare(options, &counted.server, &items)?;
@@ -194,7 +184,12 @@ fn keep(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Rates of both, one right after the other in each round, so that both have the same machine.
-fn pairs(options: &Options, scratch: &Path, foundation: &Path, report: &mut Report) -> Result<()> {
+fn pairs(
+    options: &BeforeOptions,
+    scratch: &Path,
+    before: &Path,
+    report: &mut Report,
+) -> Result<()> {
     let items = items();
     let side = |name, binary: &Path| -> Result<Side> {
         let server = Server::fader(binary, &scratch.join(name))?;
@@ -205,10 +200,7 @@ fn pairs(options: &Options, scratch: &Path, foundation: &Path, report: &mut Repo
             stamp: 1,
         })
     };
-    let mut sides = [
-        side("foundation", foundation)?,
-        side("this", &options.all.fader)?,
-    ];
+    let mut sides = [side("before", before)?, side("this", &options.all.fader)?];
     let all = &options.all;
     let count = match all.quick {
         true => all.runs(),
@@ -233,14 +225,9 @@ fn pairs(options: &Options, scratch: &Path, foundation: &Path, report: &mut Repo
             }
         }
         let [before, now] = &runs;
-        let ratios = now.rates.iter().zip(&before.rates);
-        let ratios: Vec<f64> = ratios.map(|(now, before)| now / before).collect();
         report.findings.push(Finding {
-            name: format!(
-                "rate of {} / the foundation's, pair by pair",
-                asked.action()
-            ),
-            interval: ratio_of_medians(&ratios, &vec![1.0; ratios.len()], all.seed),
+            name: format!("rate of {} / before, pair by pair", asked.action()),
+            interval: pair_by_pair(&now.rates, &before.rates, all.seed),
             unit: " x",
             target: Target::Reaches(1.0),
         });
@@ -249,7 +236,7 @@ fn pairs(options: &Options, scratch: &Path, foundation: &Path, report: &mut Repo
     Ok(())
 }
 
-fn prepare(options: &Options, server: &Server, items: &Arc<Items>) -> Result<()> {
+fn prepare(options: &BeforeOptions, server: &Server, items: &Arc<Items>) -> Result<()> {
     Runtime::new()?.block_on(server.client()?.create_domain(&items.domain))?;
     fill(&options.all, server, items)?;
     Ok(())

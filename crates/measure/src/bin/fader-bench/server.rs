@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use fader_client::{Client, Credentials, Pace, Settings, SignatureVersion, Signer, SimpleDb};
+use fader_client::{Client, Credentials, Pacing, Settings, SignatureVersion, Signer, SimpleDb};
 use fader_measure::Target;
 
 /// A server that says nothing for this long does not start.
@@ -144,7 +144,7 @@ impl Server {
     pub(crate) fn client(&self) -> Result<SimpleDb> {
         let settings = Settings {
             signature: self.signature,
-            pace: Pace::Bare,
+            pace: Pacing::Bare,
             ..Settings::default()
         };
         let credentials = Credentials::new(ACCESS_KEY, SECRET_KEY);

@@ -1,5 +1,5 @@
-//! GetAttributes and PutAttributes: against a bare HTTP server, against fdatasync and against
-//! moto_server.
+//! GetAttributes and PutAttributes: against a bare HTTP server, against fdatasync, against
+//! moto_server and against an earlier commit's binary.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,12 +14,12 @@ use fader_measure::{
 };
 use tokio::runtime::Runtime;
 
-use crate::Options;
 use crate::disk::Probe;
-use crate::load::{Runs, fill, measure};
+use crate::load::{Runs, fill, measure, pair_by_pair};
 use crate::machine::Machine;
 use crate::report::{Finding, Report, Target};
 use crate::server::Server;
+use crate::{BeforeOptions, Options};
 
 const CONNECTIONS: u32 = 64;
 /// Items of each domain: far more than connections, so that no two puts meet.
@@ -33,24 +33,40 @@ const TURNS: u32 = 10;
 /// About what the log writes for a put; within one page of the disk its size hardly matters.
 const RECORD_BYTES: usize = 256;
 
+/// The least part of the earlier binary's rate, and of its latency the same the other way round.
+const BEFORE_MIN: f64 = 0.97;
+
 /// The sides of the comparisons.
 #[derive(Clone, Copy)]
 enum Side {
     Floor,
     Get,
     Put,
+    GetBefore,
+    PutBefore,
     MotoGet,
     MotoPut,
-    /// One connection; runs together with the two that follow, which it is compared with.
+    /// One connection; runs together with the three that follow, which it is compared with.
     PutAlone,
+    PutAloneBefore,
     FloorAlone,
     Sync,
+}
+
+/// A binary of Fader with its items.
+struct Subject {
+    server: Server,
+    /// The next stamp for a put.
+    stamp: u64,
+    /// The last stamp that was acknowledged of each key.
+    acknowledged: BTreeMap<u64, u64>,
 }
 
 /// What is measured, and on what.
 struct Bench<'a> {
     options: &'a Options,
-    fader: Server,
+    /// This commit's binary, and the earlier one's if there is one.
+    subjects: Vec<Subject>,
     get_floor: Server,
     put_floor: Server,
     moto: Option<Server>,
@@ -59,18 +75,18 @@ struct Bench<'a> {
     put_bytes: usize,
     gets: Arc<Items>,
     puts: Arc<Items>,
-    /// The next stamp for a put.
-    stamp: u64,
-    /// The last stamp that was acknowledged of each key.
-    acknowledged: BTreeMap<u64, u64>,
     /// One for each side.
     runs: Vec<Runs>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<bool> {
+pub(crate) fn run(options: &BeforeOptions) -> Result<bool> {
+    let (before, options) = (&options.before, &options.all);
     let (scratch, machine) = Machine::begin(&options.scratch)?;
-    let mut bench = Bench::start(options, scratch.path())?;
+    let mut bench = Bench::start(options, before.as_deref(), scratch.path())?;
     let mut sides = vec![Side::Floor, Side::Get, Side::Put, Side::PutAlone];
+    if bench.has_before() {
+        sides.extend([Side::GetBefore, Side::PutBefore]);
+    }
     if bench.moto.is_some() {
         sides.extend([Side::MotoGet, Side::MotoPut]);
     }
@@ -81,7 +97,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             bench.run_side(sides[side])?;
         }
     }
-    bench.verify_puts()?;
+    for subject in &bench.subjects {
+        bench.verify_puts(subject)?;
+    }
     if let Some(path) = &options.plot {
         std::fs::write(path, bench.plot().svg())
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -91,19 +109,51 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .finish(options.json.as_deref(), options.quick)
 }
 
+impl Side {
+    /// The index of the binary that it asks.
+    fn subject(self) -> usize {
+        match self {
+            Side::GetBefore | Side::PutBefore | Side::PutAloneBefore => 1,
+            _ => 0,
+        }
+    }
+}
+
+impl Subject {
+    fn acknowledge(&mut self, log: &Log) {
+        self.stamp += log.operations.len() as u64;
+        for (key, written) in acknowledged(log) {
+            let stamp = self.acknowledged.entry(key).or_default();
+            *stamp = written.max(*stamp);
+        }
+    }
+}
+
 impl<'a> Bench<'a> {
-    fn start(options: &'a Options, scratch: &Path) -> Result<Self> {
+    fn start(options: &'a Options, before: Option<&Path>, scratch: &Path) -> Result<Self> {
         let count = if options.quick { ITEMS / 10 } else { ITEMS };
         let (gets, puts) = (items("bench-get", count), items("bench-put", count));
-        let fader = Server::fader(&options.fader, &scratch.join("data"))?;
-        create(&fader, &[&gets, &puts])?;
-        fill(options, &fader, &gets)?;
+        let subject = |binary: &Path, folder: &str| -> Result<Subject> {
+            let server = Server::fader(binary, &scratch.join(folder))?;
+            create(&server, &[&gets, &puts])?;
+            fill(options, &server, &gets)?;
+            Ok(Subject {
+                server,
+                stamp: 1,
+                acknowledged: BTreeMap::new(),
+            })
+        };
+        let mut subjects = vec![subject(&options.fader, "data")?];
+        if let Some(binary) = before {
+            subjects.push(subject(binary, "data-before")?);
+        }
+        let target = subjects[0].server.target();
         let put = Put {
             items: Arc::clone(&puts),
             stamp_first: 0,
         };
-        let get_bytes = sample(&fader.target(), Arc::new(get(&gets)))?.len();
-        let put_bytes = sample(&fader.target(), Arc::new(put))?.len();
+        let get_bytes = sample(&target, Arc::new(get(&gets)))?.len();
+        let put_bytes = sample(&target, Arc::new(put))?.len();
         let moto = options
             .moto
             .as_ref()
@@ -113,9 +163,12 @@ impl<'a> Bench<'a> {
             ("floor", CONNECTIONS),
             ("GetAttributes", CONNECTIONS),
             ("PutAttributes", CONNECTIONS),
+            ("GetAttributes before", CONNECTIONS),
+            ("PutAttributes before", CONNECTIONS),
             ("moto GetAttributes", CONNECTIONS),
             ("moto PutAttributes", CONNECTIONS),
             ("PutAttributes", 1),
+            ("PutAttributes before", 1),
             ("floor", 1),
             ("write and fdatasync", 0),
         ];
@@ -123,15 +176,13 @@ impl<'a> Bench<'a> {
             options,
             get_floor: Server::floor(get_bytes, scratch)?,
             put_floor: Server::floor(put_bytes, scratch)?,
-            fader,
+            subjects,
             moto,
             probe: Probe::new(scratch, RECORD_BYTES)?,
             get_bytes,
             put_bytes,
             gets,
             puts,
-            stamp: 1,
-            acknowledged: BTreeMap::new(),
             runs: runs
                 .map(|(name, connections)| Runs::new(name, connections))
                 .into(),
@@ -142,18 +193,17 @@ impl<'a> Bench<'a> {
         let elapsed = self.options.seconds();
         match side {
             Side::Floor => self.run_floor(side, Arc::new(get(&self.gets)), elapsed),
-            Side::Get => {
-                let workload: Arc<dyn Wire> = Arc::new(get(&self.gets));
-                let runs = &mut self.runs[side as usize];
-                measure(self.options, &self.fader, runs, elapsed, |_| {
-                    Arc::clone(&workload)
-                })?;
-                Ok(())
-            }
-            Side::Put => self.run_put(side, elapsed),
+            Side::Get | Side::GetBefore => self.run_get(side, elapsed),
+            Side::Put | Side::PutBefore => self.run_put(side, elapsed),
             Side::MotoGet | Side::MotoPut => self.run_moto(side, elapsed),
-            Side::PutAlone | Side::FloorAlone | Side::Sync => self.run_alone(elapsed / TURNS),
+            Side::PutAlone | Side::PutAloneBefore | Side::FloorAlone | Side::Sync => {
+                self.run_alone(elapsed / TURNS)
+            }
         }
+    }
+
+    fn has_before(&self) -> bool {
+        self.subjects.len() == 2
     }
 
     /// Put, the floor's round trip and fdatasync in many short turns, so that what the disk does
@@ -161,9 +211,12 @@ impl<'a> Bench<'a> {
     fn run_alone(&mut self, elapsed: Duration) -> Result<()> {
         for _ in 0..TURNS {
             self.run_put(Side::PutAlone, elapsed)?;
+            if self.has_before() {
+                self.run_put(Side::PutAloneBefore, elapsed)?;
+            }
             let put = Put {
                 items: Arc::clone(&self.puts),
-                stamp_first: self.stamp,
+                stamp_first: self.subjects[0].stamp,
             };
             self.run_floor(Side::FloorAlone, Arc::new(put), elapsed)?;
             let begin = Instant::now();
@@ -186,8 +239,19 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    fn run_get(&mut self, side: Side, elapsed: Duration) -> Result<()> {
+        let workload: Arc<dyn Wire> = Arc::new(get(&self.gets));
+        let server = &self.subjects[side.subject()].server;
+        let runs = &mut self.runs[side as usize];
+        measure(self.options, server, runs, elapsed, |_| {
+            Arc::clone(&workload)
+        })?;
+        Ok(())
+    }
+
     fn run_put(&mut self, side: Side, elapsed: Duration) -> Result<()> {
-        let (items, stamp) = (Arc::clone(&self.puts), self.stamp);
+        let subject = &mut self.subjects[side.subject()];
+        let (items, stamp) = (Arc::clone(&self.puts), subject.stamp);
         let put = |done: u64| -> Arc<dyn Wire> {
             Arc::new(Put {
                 items: Arc::clone(&items),
@@ -195,8 +259,8 @@ impl<'a> Bench<'a> {
             })
         };
         let runs = &mut self.runs[side as usize];
-        for ran in measure(self.options, &self.fader, runs, elapsed, put)? {
-            self.acknowledge(&ran.log);
+        for ran in measure(self.options, &subject.server, runs, elapsed, put)? {
+            subject.acknowledge(&ran.log);
         }
         Ok(())
     }
@@ -223,17 +287,9 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn acknowledge(&mut self, log: &Log) {
-        self.stamp += log.operations.len() as u64;
-        for (key, written) in acknowledged(log) {
-            let stamp = self.acknowledged.entry(key).or_default();
-            *stamp = written.max(*stamp);
-        }
-    }
-
     /// Reads back, consistently, what the last acknowledged puts put.
-    fn verify_puts(&self) -> Result<()> {
-        let stamps: Vec<(u64, u64)> = self.acknowledged.iter().map(|(k, s)| (*k, *s)).collect();
+    fn verify_puts(&self, subject: &Subject) -> Result<()> {
+        let stamps: Vec<(u64, u64)> = subject.acknowledged.iter().map(|(k, s)| (*k, *s)).collect();
         let plan = Plan {
             name: String::from("reading back what was put"),
             load: Load::Closed,
@@ -248,62 +304,20 @@ impl<'a> Bench<'a> {
             stamps,
             consistent: true,
         };
-        generate(&self.fader.target(), &plan, Arc::new(get), |_| {})?;
+        generate(&subject.server.target(), &plan, Arc::new(get), |_| {})?;
         Ok(())
     }
 
     fn report(&self, machine: Machine) -> Report {
-        let finding = |name: &str, interval: Interval, target: Target| Finding {
-            name: name.to_owned(),
-            interval,
-            unit: " x",
-            target,
-        };
-        let rates = |side: Side| self.runs[side as usize].rates.as_slice();
-        let seed = self.options.seed;
-        let ratio = |above: Side, below: Side| ratio_of_medians(rates(above), rates(below), seed);
-        let medians = |side: Side| self.runs[side as usize].medians.as_slice();
-        let parts = medians(Side::Sync).iter().zip(medians(Side::FloorAlone));
-        let parts: Vec<f64> = parts.map(|(sync, round_trip)| sync + round_trip).collect();
-        let latency = ratio_of_medians(medians(Side::PutAlone), &parts, seed);
-        let mut findings = vec![
-            finding(
-                "get rate / floor rate",
-                ratio(Side::Get, Side::Floor),
-                Target::AtLeast(0.6),
-            ),
-            finding(
-                "put rate / get rate",
-                ratio(Side::Put, Side::Get),
-                Target::AtLeast(0.35),
-            ),
-            finding(
-                "put latency / (fdatasync + round trip)",
-                latency,
-                Target::AtMost(2.0),
-            ),
-        ];
         let mut notes = vec![format!(
             "Items of {ATTRIBUTES} attributes of 16 octets; replies of {} (get), {} (put) octets; \
              signatures of version 2 made and verified; every reply checked; puts read back.",
             self.get_bytes, self.put_bytes
         )];
-        match &self.moto {
-            Some(_) => findings.extend([
-                finding(
-                    "get rate / moto",
-                    ratio(Side::Get, Side::MotoGet),
-                    Target::AtLeast(20.0),
-                ),
-                finding(
-                    "put rate / moto",
-                    ratio(Side::Put, Side::MotoPut),
-                    Target::AtLeast(20.0),
-                ),
-            ]),
-            None => notes.push(String::from(
+        if self.moto.is_none() {
+            notes.push(String::from(
                 "moto_server was not given (--moto): that comparison was left out.",
-            )),
+            ));
         }
         let sides = self
             .runs
@@ -314,9 +328,79 @@ impl<'a> Bench<'a> {
             benchmark: "simpledb",
             machine,
             sides: sides.collect(),
-            findings,
+            findings: self.findings(),
             notes,
         }
+    }
+
+    fn rates(&self, side: Side) -> &[f64] {
+        &self.runs[side as usize].rates
+    }
+
+    fn medians(&self, side: Side) -> &[f64] {
+        &self.runs[side as usize].medians
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        use Target::{AtLeast, AtMost};
+        let seed = self.options.seed;
+        let ratio = |above, below| ratio_of_medians(self.rates(above), self.rates(below), seed);
+        let sync = self.medians(Side::Sync).iter();
+        let parts = sync.zip(self.medians(Side::FloorAlone));
+        let parts: Vec<f64> = parts.map(|(sync, round_trip)| sync + round_trip).collect();
+        let latency = ratio_of_medians(self.medians(Side::PutAlone), &parts, seed);
+        let mut found = vec![
+            (
+                "get rate / floor rate",
+                ratio(Side::Get, Side::Floor),
+                AtLeast(0.6),
+            ),
+            (
+                "put rate / get rate",
+                ratio(Side::Put, Side::Get),
+                AtLeast(0.35),
+            ),
+            (
+                "put latency / (fdatasync + round trip)",
+                latency,
+                AtMost(2.0),
+            ),
+        ];
+        if self.moto.is_some() {
+            found.extend([
+                (
+                    "get rate / moto",
+                    ratio(Side::Get, Side::MotoGet),
+                    AtLeast(20.0),
+                ),
+                (
+                    "put rate / moto",
+                    ratio(Side::Put, Side::MotoPut),
+                    AtLeast(20.0),
+                ),
+            ]);
+        }
+        if self.has_before() {
+            let rate = |now, before| pair_by_pair(self.rates(now), self.rates(before), seed);
+            let [now, before] = [Side::PutAlone, Side::PutAloneBefore].map(|s| self.medians(s));
+            let least = AtLeast(BEFORE_MIN);
+            found.extend([
+                ("get rate / before", rate(Side::Get, Side::GetBefore), least),
+                ("put rate / before", rate(Side::Put, Side::PutBefore), least),
+                (
+                    "put latency: before / now",
+                    pair_by_pair(before, now, seed),
+                    least,
+                ),
+            ]);
+        }
+        let finding = |(name, interval, target): (&str, Interval, Target)| Finding {
+            name: name.to_owned(),
+            interval,
+            unit: " x",
+            target,
+        };
+        found.into_iter().map(finding).collect()
     }
 
     /// Latency by percentile, both axes logarithmic: the distance between lines is a ratio.

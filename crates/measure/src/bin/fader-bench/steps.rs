@@ -11,9 +11,10 @@ use std::time::Instant;
 use anyhow::Result;
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Configuration, Decided, DiskId, Durable, Effect, ElementOp, EntryId,
-    Envelope, Host, Identity, Incarnation, Input, Marks, NodeId, Now, Operation, Replica, Role,
-    Seat, Settled, Token, Tuning, View, ViewError, Wiring,
+    Accepted, ChainMember, Change, Configuration, CorrelationId, Decided, DiskId, Effect,
+    ElementOp, EntryId, Envelope, Host, Identity, Incarnation, Input, NodeId, Now, Operation,
+    RecoveredState, Replica, ReplicaSettings, Role, Settled, TombstonePolicy, View, ViewError,
+    Wiring,
 };
 use fader_measure::ratio_of_medians;
 
@@ -42,7 +43,7 @@ impl Host for Service {
         &self.memory
     }
 
-    fn decide(&self, token: Token, _newest: &dyn View) -> Result<Decided, ViewError> {
+    fn decide(&self, token: CorrelationId, _newest: &dyn View) -> Result<Decided, ViewError> {
         let group = Bytes::from_static(b"v");
         let ops = vec![
             ElementOp::Clear {
@@ -58,7 +59,7 @@ impl Host for Service {
             changes: vec![Change::Merge {
                 key: key(token.0),
                 ops,
-                marks: Marks::Dropped,
+                marks: TombstonePolicy::Dropped,
             }],
             depends_on_state: true,
         })
@@ -66,7 +67,7 @@ impl Host for Service {
 
     fn accept(
         &self,
-        _token: Token,
+        _token: CorrelationId,
         _tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         Ok(None)
@@ -118,7 +119,7 @@ impl World {
             incarnation: Incarnation(1),
             disk: DiskId(u128::from(node)),
         };
-        let seat = |node: u32| Seat {
+        let member = |node: u32| ChainMember {
             node: NodeId(node),
             incarnation: Incarnation(1),
             disk: DiskId(u128::from(node)),
@@ -127,11 +128,11 @@ impl World {
         let configuration = Arc::new(Configuration {
             epoch: 1,
             wiring,
-            seats: (0..3).map(seat).collect(),
+            members: (0..3).map(member).collect(),
             last_serving: Vec::new(),
-            away: Vec::new(),
-            floor: EntryId::ZERO,
-            lossy: fader_chain::Lossy::default(),
+            absent: Vec::new(),
+            safe_point: EntryId::ZERO,
+            lossy: fader_chain::UncleanRecovery::default(),
             version: fader_chain::Version::NEWEST,
         });
         let value = Bytes::from(vec![b'v'; VALUE_BYTES]);
@@ -140,7 +141,10 @@ impl World {
                 memory: Memory::default(),
                 value: value.clone(),
             };
-            (Replica::new(identity(node), Tuning::default()), service)
+            (
+                Replica::new(identity(node), ReplicaSettings::default()),
+                service,
+            )
         };
         let mut world = World {
             members: (0..3).map(member).collect(),
@@ -153,7 +157,7 @@ impl World {
             world.step(
                 node,
                 Input::Recovered {
-                    durable: Durable::default(),
+                    durable: RecoveredState::default(),
                     applied: EntryId::ZERO,
                     filling: false,
                 },
@@ -189,7 +193,7 @@ impl World {
                     Effect::Fill(_)
                     | Effect::Coordinator(_)
                     | Effect::Stop(_)
-                    | Effect::Foreign { .. } => {}
+                    | Effect::StaleMessage { .. } => {}
                 }
             }
             self.effects = effects;
@@ -301,7 +305,7 @@ fn through_three(wiring: Wiring, batch: u64, writes: u64) -> Result<Counted> {
         world.step(
             0,
             Input::Submit {
-                token: Token(number),
+                token: CorrelationId(number),
                 request: None,
                 barrier: Vec::new(),
             },

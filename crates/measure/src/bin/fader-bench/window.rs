@@ -1,9 +1,9 @@
 //! The congestion window against what others do, on services simulated in virtual time.
 //!
 //! Prints every cell as a table with the algorithms that are ahead of ours in it, then the goals of
-//! docs/window.md. `--csv` writes every cell to a file (docs/window-cells.csv has a run of it).
-//! All algorithms of a cell get the same seeds; figures are medians over the seeds. Services and
-//! seeds that nothing was tuned on come last.
+//! docs/explanation/congestion-window.md. `--csv` writes every cell to a file
+//! (docs/reference/window-cells.csv has a run of it). All algorithms of a cell get the same seeds;
+//! figures are medians over the seeds. Services and seeds that nothing was tuned on come last.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -144,7 +144,7 @@ fn cells(clients: &[u32], seeds: u64) -> Vec<Cell> {
 fn cell(scenario: &'static Scenario, is_held_out: bool, clients: u32, seeds: u64) -> Cell {
     let before = if is_held_out { HELD_SEEDS } else { 0 };
     let fixed = Algorithm::Fixed(best_fixed(scenario, clients));
-    // Several clients of a limited rate meet at random, whatever they know.
+    // Several clients of a limited rate meet at random, with any knowledge.
     let is_met = 1 < clients && matches!(scenario.shape.kind, Kind::Rate { .. });
     let algorithms = [Algorithm::Oracle]
         .into_iter()

@@ -30,7 +30,7 @@ fn quantiles_are_observations() {
 }
 
 #[test]
-fn what_is_too_short_has_no_interval() {
+fn a_short_series_has_no_interval() {
     assert_eq!(mean(&[1.0; 39]), None);
     assert!(mean(&[1.0; 40]).is_some());
     // 50 observations beyond the quantile in five batches.

@@ -17,7 +17,8 @@ fn whiskers_end_at_observations_or_by_formula() {
     assert_eq!(Quartiles::of(&[]), None);
 }
 
-/// Seed 001 prints whiskers of its first table by formula, one of them without its sign.
+/// Ampaporn and Gertphol print whiskers of its first table by formula, one of them without its
+/// sign.
 #[test]
 fn the_papers_whisker_lost_its_sign() {
     let of_paper = Quartiles {

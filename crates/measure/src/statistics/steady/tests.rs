@@ -11,7 +11,7 @@ fn noise(count: usize, seed: u64) -> Vec<f64> {
 }
 
 #[test]
-fn what_is_steady_is_kept() {
+fn a_steady_series_is_kept() {
     for seed in 0..20 {
         let found = warm_up(noise(2000, seed).into_iter());
         assert!(found.is_steady && found.cut <= 600, "{found:?}");
@@ -31,7 +31,7 @@ fn a_slow_beginning_is_cut_off() {
 }
 
 #[test]
-fn what_only_rises_is_not_steady() {
+fn a_rising_series_is_not_steady() {
     let rising = (0..2000).map(|at| (f64::from(at) / 300.0).exp());
     assert_eq!(
         warm_up(rising),

@@ -108,7 +108,7 @@ fn bodies(count: usize) -> Vec<String> {
     vec!["message".to_owned(); count]
 }
 
-fn how(visibility: u64, wait: u64) -> Receive {
+fn receive_of(visibility: u64, wait: u64) -> Receive {
     Receive {
         max: BATCH,
         visibility: Some(Duration::from_secs(visibility)),
@@ -118,7 +118,7 @@ fn how(visibility: u64, wait: u64) -> Receive {
 
 /// Receives a batch, and removes it; the ids of its messages.
 async fn take(queues: &dyn Queues, visibility: u64, wait: u64) -> Result<Vec<String>> {
-    let found = queues.receive("q", &how(visibility, wait)).await?;
+    let found = queues.receive("q", &receive_of(visibility, wait)).await?;
     let receipts: Vec<Receipt> = found.iter().map(|one| one.receipt.clone()).collect();
     if !receipts.is_empty() {
         for removed in queues.remove("q", &receipts).await? {

@@ -1,5 +1,5 @@
-//! Durable sends of 1 KB to a queue in a folder, and puts of as much, beside the bare loop that any
-//! durable send is made of: write a file, sync it, rename it, sync the folder.
+//! Durable sends of 1 KB to a queue in a folder, and puts of as much. They run beside the bare loop
+//! that any durable send is made of: write a file, sync it, rename it, sync the folder.
 //!
 //! Senders are tasks of one process: those that wait share the next segment. A put creates an
 //! object under a new key (create-if-absent). All sides write to one file system, interleaved in

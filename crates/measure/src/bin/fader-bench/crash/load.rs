@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use fader_client::{Demand, Error, ErrorKind, SimpleDb};
+use fader_client::{CallOptions, Error, ErrorKind, SimpleDb};
 use fader_cloud::{Attribute, AttributePut, Expected, ItemDelete, ItemPut};
 use fader_measure::{COUNT, COUNTER, DomainLog, content};
 use tokio::task::JoinSet;
@@ -80,12 +80,18 @@ async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<DomainLog
         let result = match &puts[..] {
             [one] => {
                 client
-                    .put_attributes(domain, &one.name, &one.attributes, None, Demand::default())
+                    .put_attributes(
+                        domain,
+                        &one.name,
+                        &one.attributes,
+                        None,
+                        CallOptions::default(),
+                    )
                     .await
             }
             many => {
                 client
-                    .batch_put_attributes(domain, many, Demand::default())
+                    .batch_put_attributes(domain, many, CallOptions::default())
                     .await
             }
         };
@@ -104,7 +110,7 @@ async fn write(client: &SimpleDb, domain: &str, writer: u32) -> Result<DomainLog
                 attributes: Vec::new(),
             };
             let result = client
-                .delete_attributes(domain, &whole, None, Demand::default())
+                .delete_attributes(domain, &whole, None, CallOptions::default())
                 .await;
             match answer(result)? {
                 Answer::Yes => log.delete(&names[0], true),
@@ -136,7 +142,7 @@ async fn increment(client: &SimpleDb, domain: &str) -> Result<DomainLog> {
     let mut log = DomainLog::default();
     loop {
         let result = client
-            .get_attributes(domain, COUNTER, &[], Demand::consistent())
+            .get_attributes(domain, COUNTER, &[], CallOptions::consistent())
             .await;
         let found = match result {
             Ok(found) => found.attributes,
@@ -163,7 +169,13 @@ async fn increment(client: &SimpleDb, domain: &str) -> Result<DomainLog> {
             replace: true,
         };
         let result = client
-            .put_attributes(domain, COUNTER, &[put], Some(&expected), Demand::default())
+            .put_attributes(
+                domain,
+                COUNTER,
+                &[put],
+                Some(&expected),
+                CallOptions::default(),
+            )
             .await;
         match answer(result)? {
             Answer::Yes => log.increment(true),

@@ -1,8 +1,8 @@
 //! Kill -9 at random moments under load, again and again on one data folder.
 //!
 //! Each round has a domain of its own. After each kill the server is started again (every few
-//! rounds it is killed once more while it recovers), and the newest domains are compared with what
-//! was acknowledged; older ones are dropped, so that deleting domains is under fire too.
+//! rounds it is killed once more while it recovers). The newest domains are compared with what was
+//! acknowledged. Older ones are dropped, so that deleting domains is under fire too.
 //!
 //! It tests what a crash of the process can break. The page cache survives that, so whether syncs
 //! are in their places is the business of the power-cut tests.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fader_client::{Demand, SimpleDb};
+use fader_client::{CallOptions, SimpleDb};
 use fader_cloud::Item;
 use fader_measure::DomainLog;
 use rand::{RngExt, SeedableRng};
@@ -199,7 +199,7 @@ async fn all_items(client: &SimpleDb, domain: &str) -> Result<Vec<Item>> {
     let mut token = None;
     loop {
         let page = client
-            .select(&expression, token.as_deref(), Demand::consistent())
+            .select(&expression, token.as_deref(), CallOptions::consistent())
             .await?;
         items.extend(page.items);
         token = page.next_token;

@@ -1,5 +1,5 @@
-//! Memory of the server: while a large object is put in parts, one after the other, and got by
-//! ranges, and while many uploads are under way at once.
+//! Memory of the server while a large object is put in parts, one after the other, and got by
+//! ranges. Also while many uploads are under way at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

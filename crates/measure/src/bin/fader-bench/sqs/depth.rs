@@ -232,7 +232,7 @@ async fn large(server: &Server, queues: &Arc<Sqs>) -> Result<Vec<f64>> {
     Ok(bytes)
 }
 
-/// The start after kill -9 of a server with an empty queue into whose log as much was written, and
+/// The start after kill -9 of a server with an empty queue into whose log as much was written. Also
 /// the bytes of log on the disk.
 fn empty(
     options: &Options,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
-use fader_client::{Credentials, Http, Pace, Settings, Sqs};
+use fader_client::{Credentials, Http, Pacing, Settings, Sqs};
 use fader_cloud::{QueueSettings, Queues, Receive};
 use fader_measure::{Interval, median, ratio_of_medians};
 use rand::{SeedableRng, seq::SliceRandom};
@@ -146,7 +146,7 @@ fn subject(name: &'static str, address: &str) -> Result<Subject> {
     let (key, secret) = Server::credentials();
     let settings = Settings {
         connections_max: parked::MANY + 2 * PRODUCERS,
-        pace: Pace::Bare,
+        pace: Pacing::Bare,
         ..Settings::default()
     };
     let http = Http::here(fader_window::Settings::default());

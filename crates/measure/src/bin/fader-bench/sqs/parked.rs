@@ -1,8 +1,8 @@
 //! Sends to a queue at which receives wait.
 //!
-//! Two pairs: receives that wait all the time, for the messages are delayed; and receives that are
-//! served, as many as messages are sent, whether few wait or many. A receive that is served is a
-//! request more, so sends that serve are compared with sends that serve.
+//! Two pairs. In one, receives wait all the time, for the messages are delayed. In the other,
+//! receives are served, as many as messages are sent, with few or many that wait. A receive that is
+//! served is a request more, so sends that serve are compared with sends that serve.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -88,7 +88,8 @@ fn limited(name: &'static str) -> [Aim; 5] {
 /// All aims that are one figure of ours each.
 fn aims() -> impl Iterator<Item = Aim> {
     let rates = [RATE, SHALLOW, FAST, PUTS].into_iter().flat_map(limited);
-    // Four clients are more than its bucket holds (docs/window.md, "Slow services").
+    // Four clients are more than its bucket holds (docs/explanation/congestion-window.md, "Slow
+    // services").
     let slow = limited(SLOW).into_iter().filter(|aim| aim.clients == 1);
     rates.chain(slow).chain(OTHER_AIMS)
 }
@@ -174,7 +175,7 @@ pub(super) fn findings(cells: &[Cell], seed: u64) -> Vec<Finding> {
     findings
 }
 
-/// Ours beside 34 threads, in the seed's own figures.
+/// Ours beside 34 threads, in the article's own figures.
 fn seed_scenario(cells: &[Cell], seed: u64) -> Vec<Finding> {
     let sides = [
         (
@@ -204,7 +205,7 @@ fn seed_scenario(cells: &[Cell], seed: u64) -> Vec<Finding> {
 }
 
 /// The realisable algorithms that beat ours in a cell: more than 3 % more goodput, with no more
-/// refused and no higher median latency; and those that are ahead by less, called so.
+/// refused and no higher median latency. Also those that are ahead by less, called so.
 pub(super) fn ahead(cell: &Cell) -> Vec<String> {
     let Some(ours) = cell.row(Algorithm::Ours) else {
         return Vec::new();
