@@ -231,6 +231,7 @@ impl Inner {
     ) -> Result<Tree<'a>> {
         Ok(Tree {
             store,
+            splits: None,
             pool: &self.pool,
             root: collection.root(),
             sizes: collection.sizes(),

@@ -12,11 +12,11 @@
 //! asserts it.
 //!
 //! Invariants:
-//! - INDEX-1 each write asserts the entries of its after-image at its own stamp, whether the write
-//!   changes them or not: otherwise a concurrent write could remove them (error 13 of the models).
+//! - INDEX-1 each write asserts the entries of its after-image at its own stamp, if the write
+//!   changes them or not. Otherwise a concurrent write could remove them (error 13 of the models).
 //! - INDEX-2 an entry is a hint. A lookup compares it with the record.
 //! - INDEX-3 an entry is removed at the stamp of the record's version that contradicts it, never at
-//!   a newer one: a write on its way has a newer stamp and keeps its entry. An update that waits
+//!   a newer one. A write on its way has a newer stamp and keeps its entry. An update that waits
 //!   for its insert keeps its entries too.
 
 use std::cmp::Ordering;
@@ -234,8 +234,8 @@ impl Index {
     }
 }
 
-/// Removals of entries that a new version of a leaf contradicts: of keys in `records`, whose slot
-/// in `old` had other values than that in `new`.
+/// Removals of entries that a new version of a leaf contradicts. They are of keys in `records`,
+/// whose slot in `old` had other values than that in `new`.
 pub(crate) fn contradicted(
     collection: &Collection,
     guards: Guards,

@@ -9,7 +9,7 @@
 //!
 //! Invariants:
 //! - INDEXING-1 a record that the builder does not see is applied by a checkpoint that knows the
-//!   index: a page that was read before step 3 cannot be written after it.
+//!   index. A page that was read before step 3 cannot be written after it.
 //! - INDEXING-2 such a checkpoint asserts the entries of records whose stamps are so old that their
 //!   writers may not have known the index.
 
@@ -33,7 +33,7 @@ use crate::tree::{AHEAD_MAX, Fence, Freshness, Landed, Tree, edition, random};
 
 /// Entries that the builder brings into the index at once.
 const BATCH: usize = 50_000;
-/// For how many times the catalogue's age the builder waits: a round of a checkpoint may last two,
+/// For how many times the catalogue's age the builder waits. A round of a checkpoint may last two,
 /// and stores that are not consistent may show an old catalogue.
 const WAIT_TTLS: u32 = 3;
 

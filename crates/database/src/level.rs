@@ -1,4 +1,5 @@
-//! Levels of a transaction: the ladder of seed 004, each with all promises of the ones before it.
+//! Levels of a transaction: the ladder of Brantner and others (2008), each with all promises of the
+//! ones before it.
 
 use std::fmt;
 use std::str::FromStr;

@@ -6,16 +6,18 @@
 //!       └─ commit ──▶ ATOMIC queue ──▶ pending-update queues ──▶ checkpoint
 //! ```
 //!
-//! It is seed 004 on today's clouds. A commit appends redo records to queues and never waits for
-//! another client. Any client brings the records of a queue into the pages of a B-link tree. Truth
-//! is in the objects; a client may end at any moment.
+//! It is Brantner and others (2008) on today's clouds. A commit appends redo records to queues and
+//! never waits for another client. Any client brings the records of a queue into the pages of a
+//! B-link tree. Truth is in the objects; a client may end at any moment.
 //!
-//! docs/database.md has the rules with their reasons; docs/format/database.md the bytes.
+//! docs/how-to/database.md has the rules with their reasons; docs/reference/format/database.md the
+//! bytes.
 //!
 //! Deliberately absent: sockets, threads, real clocks ([`fader_cloud::Cloud`] has them); snapshots
 //! and serializable transactions, which need one order of commits.
 
 mod catalogue;
+mod claim;
 mod collections;
 mod costs;
 mod database;
@@ -29,6 +31,8 @@ mod loading;
 mod lookup;
 mod maintenance;
 mod message;
+#[cfg(test)]
+mod models;
 mod options;
 mod pending;
 mod pool;

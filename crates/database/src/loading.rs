@@ -1,4 +1,4 @@
-//! Bulk load of an empty collection: its tree is built bottom-up, each page is written once, and
+//! Bulk load of an empty collection. Its tree is built bottom-up, each page is written once, and
 //! replacing the root makes all records visible at once.
 //!
 //! Invariants:

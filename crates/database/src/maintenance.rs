@@ -57,6 +57,25 @@ impl Checkpointed {
     }
 }
 
+/// For whom work on a queue is done: the stage that its requests count for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    /// This client committed there.
+    Own,
+    /// Others did, or none.
+    Others,
+}
+
+impl For {
+    /// The stage of work that is called `own` when it is for this client.
+    fn stage(self, own: &'static str) -> &'static str {
+        match self {
+            For::Own => own,
+            For::Others => "sweep",
+        }
+    }
+}
+
 /// What became of one round of a checkpoint.
 enum Round {
     Empty,
@@ -72,19 +91,36 @@ impl Database {
     /// `NotFound`: no such collection. Of the cloud. What was not done stays in the queues.
     pub async fn checkpoint(&self, name: &str) -> Result<Checkpointed> {
         let collection = self.collection(name).await?;
-        self.0.checkpoint_with_indexes(&collection).await
+        self.0.checkpoint_with_indexes(&collection, For::Own).await
     }
 
-    /// Finishes all Atomic transactions and brings all pending updates into pages.
+    /// Finishes all Atomic transactions and brings all pending updates into pages. Requests for
+    /// queues that this client has committed nothing to, as far as it knows, count for the stage
+    /// `sweep`.
     ///
     /// # Errors
     /// As [`Database::checkpoint`].
     pub async fn settle(&self) -> Result<Checkpointed> {
         let collections = self.collections().await?;
-        while self.0.finish().await? {}
-        let checkpoints = collections
-            .values()
-            .map(|collection| self.0.checkpoint_with_indexes(collection));
+        let (atomic, mut own) = {
+            let work = self.0.work();
+            let atomic = match work.finishing {
+                true => For::Own,
+                false => For::Others,
+            };
+            (atomic, work.checkpoints.clone())
+        };
+        while self.0.finish(atomic).await? {}
+        if atomic == For::Own {
+            own.extend(self.0.work().touched.iter().copied());
+        }
+        let checkpoints = collections.values().map(|collection| {
+            let for_whom = match own.contains(&collection.id) {
+                true => For::Own,
+                false => For::Others,
+            };
+            self.0.checkpoint_with_indexes(collection, for_whom)
+        });
         let mut sum = Checkpointed::default();
         for done in join_all(checkpoints).await {
             sum.add(&done?);
@@ -160,7 +196,7 @@ impl Database {
                 let Some(collection) = known() else {
                     return;
                 };
-                match database.0.checkpoint(&collection).await {
+                match database.0.checkpoint(&collection, For::Own).await {
                     Ok(done) if done.entries == 0 => {}
                     Ok(_) => {
                         let known = known().unwrap_or(collection);
@@ -191,7 +227,7 @@ impl Database {
             database.0.work().finishing = false;
             let mut is_more = true;
             while is_more {
-                match database.0.finish().await {
+                match database.0.finish(For::Own).await {
                     Ok(more) => is_more = more,
                     Err(error) => {
                         database.look_again(&error).await;
@@ -229,8 +265,8 @@ impl Database {
 
 impl Inner {
     /// Sends on the records of Atomic transactions; whether there may be more.
-    async fn finish(&self) -> Result<bool> {
-        let store = self.store.scope("atomic");
+    async fn finish(&self, for_whom: For) -> Result<bool> {
+        let store = self.store.scope(for_whom.stage("atomic"));
         let pending = self.pending(&store);
         let adopting = pending.receive().await?;
         let trees: Vec<CollectionId> = adopting.parts.keys().copied().collect();
@@ -256,23 +292,32 @@ impl Inner {
     }
 
     /// Brings all pending updates of a collection into its pages, and then those of its indexes.
-    async fn checkpoint_with_indexes(&self, collection: &Collection) -> Result<Checkpointed> {
+    async fn checkpoint_with_indexes(
+        &self,
+        collection: &Collection,
+        for_whom: For,
+    ) -> Result<Checkpointed> {
         if !self.sealer(collection)?.is_open() {
             return Ok(Checkpointed {
                 closed: 1,
                 ..Checkpointed::default()
             });
         }
-        let mut sum = self.checkpoint(collection).await?;
+        let mut sum = self.checkpoint(collection, for_whom).await?;
         for tree in collection.index_trees() {
-            sum.add(&self.checkpoint(tree).await?);
+            sum.add(&self.checkpoint(tree, for_whom).await?);
         }
         Ok(sum)
     }
 
     /// Brings all pending updates of a collection, or of an index, into its pages.
-    pub(crate) async fn checkpoint(&self, collection: &Collection) -> Result<Checkpointed> {
-        let queues = (0..collection.queues).map(|number| self.drain(collection, number));
+    pub(crate) async fn checkpoint(
+        &self,
+        collection: &Collection,
+        for_whom: For,
+    ) -> Result<Checkpointed> {
+        let numbers = 0..collection.queues;
+        let queues = numbers.map(|number| self.drain(collection, number, for_whom));
         let mut sum = Checkpointed::default();
         for done in join_all(queues).await {
             sum.add(&done?);
@@ -280,11 +325,16 @@ impl Inner {
         Ok(sum)
     }
 
-    async fn drain(&self, collection: &Collection, number: u16) -> Result<Checkpointed> {
+    async fn drain(
+        &self,
+        collection: &Collection,
+        number: u16,
+        for_whom: For,
+    ) -> Result<Checkpointed> {
         let mut sum = Checkpointed::default();
         let mut lost = 0;
         for _ in 0..ROUNDS_MAX {
-            match self.round(collection.id, number).await? {
+            match self.round(collection.id, number, for_whom).await? {
                 Round::Empty => return Ok(sum),
                 Round::Done(done) => {
                     lost = 0;
@@ -310,12 +360,13 @@ impl Inner {
     }
 
     /// Peeks at messages, applies them, and removes them once the pages landed.
-    async fn round(&self, id: CollectionId, number: u16) -> Result<Round> {
-        let store = self.store.scope("checkpoint");
+    async fn round(&self, id: CollectionId, number: u16, for_whom: For) -> Result<Round> {
+        let store = self.store.scope(for_whom.stage("checkpoint"));
         let collection = &self.current(id).await?;
         // The builder of an index waits until no leaf is written without knowing it.
         let until = self.known().read_at + 2 * self.options.catalogue_ttl;
-        let tree = self.tree(&store, collection)?;
+        let mut tree = self.tree(&store, collection)?;
+        tree.splits = Some(self.store.scope("split"));
         tree.sealer.check()?;
         let pending = self.pending(&store);
         let queue = pending.queue(collection.id, number);

@@ -1,7 +1,7 @@
 //! Bytes of messages in the pending-update and ATOMIC queues, and of claim objects.
 //!
 //! ```text
-//! pending-update message: base64( records )            records: docs/format/page.md, or sealed
+//! pending-update message: base64( records )  records: docs/reference/format/page.md, or sealed
 //! ATOMIC message:         base64( frame )
 //! claim object:           frame
 //! frame := "FADT" format:u8=1 kind:u8 body sum         sum: XXH3-64 of all before it, big-endian

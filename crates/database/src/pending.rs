@@ -1,8 +1,8 @@
 //! The pending-update queues of a database and its ATOMIC queue: sending, and finishing.
 //!
 //! Names: `DATABASE-COLLECTION-NUMBER` for the pending updates of a collection, `DATABASE-atomic`
-//! for whole transactions. One ATOMIC queue serves all clients: whichever receives a transaction
-//! sends its records on, so no client's end leaves one behind.
+//! for whole transactions. One ATOMIC queue serves all clients: the client that receives a
+//! transaction sends its records on, so no client's end leaves one behind.
 //!
 //! Invariants:
 //! - PENDING-1 a transaction leaves the ATOMIC queue after the sends of all its records were
@@ -25,6 +25,7 @@ use object_store::PutMode;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::catalogue::{Collection, CollectionId};
+use crate::claim::{Fate, OnPointer, Standing, fate, on_pointer};
 use crate::guard::{Guard, Guards};
 use crate::message::{self, Frame, Part};
 use crate::sealing::Sealer;
@@ -32,9 +33,6 @@ use crate::store::{Put, Store, is_passing, key};
 
 /// For how long a transaction in the ATOMIC queue is left to the client that received it.
 const ADOPTION: Duration = Duration::from_secs(30);
-/// From this receive on a pointer without a claim is given up: at least `ADOPTION` lies between
-/// two receives.
-const POINTER_RECEIVES: u64 = 3;
 /// Calls of a commit that are on their way at once.
 const SENDS_AT_ONCE: usize = 64;
 /// How often a send is tried.
@@ -270,52 +268,37 @@ impl Pending<'_> {
     /// Creates a claim object, which commits its transaction.
     async fn claim(&self, claim: u128, frame: Bytes) -> Result<()> {
         let key = key("claims", claim);
-        let mut tries = 1;
+        let (mut tries, mut any_unanswered) = (1, false);
         loop {
             let error = match self.store.put(&key, frame.clone(), PutMode::Create).await {
                 Ok(Put::Landed(_)) => return Ok(()),
                 // An earlier try landed, or another client gave the transaction up.
-                Ok(Put::Refused) => return self.claimed(claim, &frame).await,
-                Ok(Put::Unknown(error)) => error,
+                Ok(Put::Refused) => {
+                    let found = self.claim_frame(claim).await;
+                    let found = found.map(|frame| Standing::of(frame.as_ref()));
+                    return told(found.map(|found| fate(found, any_unanswered)), None);
+                }
+                Ok(Put::Unknown(error)) => {
+                    any_unanswered = true;
+                    error
+                }
                 Err(error) => error,
             };
             if TRIES <= tries || !is_passing(&error) {
                 // Occupies the name, so that a PUT under way cannot commit any more.
-                return match self.give_up(claim).await {
-                    Ok(Frame::Abort) => {
-                        let kind = ErrorKind::Unavailable { retry_after: None };
-                        Err(Error::caused(kind, "the transaction was given up", error))
-                    }
-                    Ok(_) => Ok(()),
-                    Err(_) => {
-                        let context = "the transaction may have been committed";
-                        Err(Error::caused(ErrorKind::Ambiguous, context, error))
-                    }
-                };
+                let found = self.give_up(claim).await;
+                let found = found.map(|frame| Standing::of(Some(&frame)));
+                return told(found.map(|found| fate(found, any_unanswered)), Some(error));
             }
             self.store.pause(tries).await;
             tries += 1;
         }
     }
 
-    async fn claimed(&self, claim: u128, frame: &Bytes) -> Result<()> {
-        let found = self.store.object(&key("claims", claim)).await;
-        match found {
-            Ok(Some((found, _))) if found == *frame => Ok(()),
-            Ok(Some(_)) => {
-                let context = "the transaction took too long and was given up: try again";
-                Err(Error::new(
-                    ErrorKind::Unavailable { retry_after: None },
-                    context,
-                ))
-            }
-            // A claim is freed when all its records were sent on.
-            Ok(None) => Ok(()),
-            Err(error) => {
-                let context = "the transaction may have been committed";
-                Err(Error::caused(ErrorKind::Ambiguous, context, error))
-            }
-        }
+    /// The object under a claim's name.
+    async fn claim_frame(&self, claim: u128) -> Result<Option<Frame>> {
+        let found = self.store.object(&key("claims", claim)).await?;
+        found.map(|(bytes, _)| Frame::decode(bytes)).transpose()
     }
 
     /// What stands under a claim's name once nothing else can.
@@ -429,12 +412,12 @@ impl Pending<'_> {
             Frame::Transaction(parts) => Ok(Some((parts, None))),
             Frame::Abort => Ok(Some((Vec::new(), None))),
             Frame::Pointer(claim) => {
-                let key = key("claims", claim);
-                let frame = match self.store.object(&key).await? {
-                    Some((bytes, _)) => Frame::decode(bytes)?,
-                    None if message.receives < POINTER_RECEIVES => return Ok(None),
-                    None if !self.guards.has(Guard::AbortClaim) => Frame::Abort,
-                    None => self.give_up(claim).await?,
+                let found = self.claim_frame(claim).await?;
+                let standing = Standing::of(found.as_ref());
+                let frame = match on_pointer(standing, message.receives, self.guards) {
+                    OnPointer::Wait => return Ok(None),
+                    OnPointer::Occupy => self.give_up(claim).await?,
+                    OnPointer::SendOn | OnPointer::Drop => found.unwrap_or(Frame::Abort),
                 };
                 Ok(Some(match frame {
                     Frame::Transaction(parts) => (parts, Some(claim)),
@@ -458,6 +441,29 @@ impl Pending<'_> {
         }
         Ok(())
     }
+}
+
+/// The outcome of a commit by a claim object. `cause`: why its creation was given up.
+fn told(fate: Result<Fate>, cause: Option<Error>) -> Result<()> {
+    let (fate, unread) = match fate {
+        Ok(fate) => (fate, None),
+        Err(error) => (Fate::Unknown, Some(error)),
+    };
+    let (kind, context) = match fate {
+        Fate::Committed => return Ok(()),
+        Fate::GivenUp => (
+            ErrorKind::Unavailable { retry_after: None },
+            "the transaction took too long and was given up: try again",
+        ),
+        Fate::Unknown => (
+            ErrorKind::Ambiguous,
+            "the transaction may have been committed",
+        ),
+    };
+    Err(match cause.or(unread) {
+        Some(cause) => Error::caused(kind, context, cause),
+        None => Error::new(kind, context),
+    })
 }
 
 /// Texts in calls to a queue, each within the bounds of one.

@@ -23,9 +23,9 @@ use crate::index::{Entries, contradicted};
 use crate::sealing::What;
 use crate::tree::{Fence, Freshness, Landed, Tree, edition, random};
 
-/// For how long a dead slot stays in its page, at least: above the retention in the ATOMIC queue
-/// and twice that in pending-update queues (14 days each at SQS), and any skew of clocks. A record
-/// that comes later is refused and kept as a dead letter.
+/// For how long a dead slot stays in its page, at least. It is above the retention in the ATOMIC
+/// queue, twice that in pending-update queues (14 days each at SQS), and any skew of clocks. A
+/// record that comes later is refused and kept as a dead letter.
 pub(crate) const DEAD_SLOT_WINDOW: Duration = Duration::from_secs(45 * 24 * 60 * 60);
 /// How often records are routed anew, at most: each round but the first is for pages that split
 /// meanwhile.

@@ -5,10 +5,10 @@
 //! wrapped key := public[32] nonce[24] ciphertext tag[16]    X25519 with a key pair of its own
 //! ```
 //!
-//! A page names its key in its envelope; docs/format/page.md. The store sees sizes, times, and the
-//! names in the catalogue. Authenticated beside the plaintext: of a page its envelope and its
-//! object's name, of records their tree, of a large record its object's id, each with the
-//! database's id.
+//! A page names its key in its envelope; docs/reference/format/page.md. The store sees sizes,
+//! times, and the names in the catalogue. Authenticated beside the plaintext, each with the
+//! database's id: of a page its envelope and its object's name, of records their tree. Of a large
+//! record its object's id.
 //!
 //! Invariants:
 //! - SEAL-1 in a collection with keys nothing in clear is written, and nothing in clear is read.
@@ -16,6 +16,8 @@
 //! - SEAL-3 a key is wrapped only for identities that a holder of the collection's key granted.
 //!
 //! Deliberately absent: hiding of sizes and times; taking back what an identity has read.
+
+mod identity;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,6 +33,7 @@ use sha2::{Digest, Sha256};
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
+pub use self::identity::{Identity, PublicIdentity};
 use crate::catalogue::CollectionId;
 
 const SEALED: u8 = 2;
@@ -39,82 +42,6 @@ const NONCE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 1 + 8 + NONCE_BYTES;
 /// Bytes that sealing adds.
 pub(crate) const SEAL_BYTES: usize = HEAD_BYTES + 16;
-
-/// The secret of one who may read and write encrypted collections. It is wiped from memory, and
-/// never shown.
-#[derive(Clone)]
-pub struct Identity(StaticSecret);
-
-impl Identity {
-    /// A new identity.
-    pub fn new(entropy: &dyn Entropy) -> Self {
-        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-        entropy.fill(&mut *bytes);
-        Identity(StaticSecret::from(*bytes))
-    }
-
-    /// Its public part.
-    pub fn public(&self) -> PublicIdentity {
-        PublicIdentity(*PublicKey::from(&self.0).as_bytes())
-    }
-
-    /// The secret as text, to be kept where only its owner reads.
-    pub fn reveal(&self) -> Zeroizing<String> {
-        Zeroizing::new(hex(self.0.as_bytes()))
-    }
-
-    /// The identity of [`Identity::reveal`]'s text; none for any other.
-    pub fn parse(text: &str) -> Option<Self> {
-        let bytes = Zeroizing::new(unhex(text)?);
-        Some(Identity(StaticSecret::from(*bytes)))
-    }
-}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({})", self.public())
-    }
-}
-
-/// The public part of an identity: 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct PublicIdentity([u8; KEY_BYTES]);
-
-impl fmt::Display for PublicIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
-    }
-}
-
-impl fmt::Debug for PublicIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl From<PublicIdentity> for String {
-    fn from(identity: PublicIdentity) -> String {
-        identity.to_string()
-    }
-}
-
-impl TryFrom<String> for PublicIdentity {
-    type Error = String;
-
-    fn try_from(text: String) -> std::result::Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl std::str::FromStr for PublicIdentity {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let bytes = unhex(text).map(PublicIdentity);
-        bytes.ok_or_else(|| format!("{text:?} is no identity: it has 64 hexadecimal digits"))
-    }
-}
 
 /// A collection's key in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

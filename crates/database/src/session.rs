@@ -68,7 +68,7 @@ impl Session {
         self.own_bytes
     }
 
-    /// Takes a leaf for reads of its keys from `from` on, if the marks accept it: marks and clock
+    /// Takes a leaf for reads of its keys from `from` on, if the marks accept it. Marks and clock
     /// rise, and own records that it covers are dropped.
     pub(crate) fn take(&mut self, collection: CollectionId, page: &Page, from: &[u8]) -> bool {
         let marks = self.marks.entry(collection).or_default();

@@ -261,8 +261,8 @@ impl Transaction {
         Ok(all)
     }
 
-    /// Reads leaves of a scan before it comes to them: more of them the longer it is, and no more
-    /// than a part of the pool. Those that are known to be fresh are not read.
+    /// Reads leaves of a scan before it comes to them. It reads more of them the longer it is, and
+    /// no more than a part of the pool. Those that are known to be fresh are not read.
     async fn read_leaves_ahead(&self, tree: &Collection, from: &[u8], count: usize) -> Result<()> {
         let inner = &self.database.0;
         let count = count.min(inner.options.pool_bytes / 4 / tree.leaf_bytes());

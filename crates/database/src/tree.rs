@@ -72,6 +72,8 @@ pub(crate) struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<'a> {
     pub(crate) store: &'a Store,
+    /// Where requests of splits count; with the others when there is none.
+    pub(crate) splits: Option<Store>,
     pub(crate) pool: &'a Mutex<Pool>,
     pub(crate) root: PageId,
     pub(crate) sizes: Sizes,
@@ -297,9 +299,9 @@ impl Tree<'_> {
     /// Creates the pages that a split makes.
     async fn create(&self, change: &Change) -> Result<Landed> {
         let now = self.now();
+        let store = self.splits.as_ref().unwrap_or(self.store);
         let puts = change.created.iter().map(async |(id, page)| {
-            let put = self
-                .store
+            let put = store
                 .put_page(*id, &self.sealer, page, PutMode::Create)
                 .await;
             if let Ok(Put::Landed(version)) = &put {
@@ -324,6 +326,20 @@ impl Tree<'_> {
     /// Posts separators to the parents of their pages. Searches work without, so a post that does
     /// not land is left to the next checkpoint that comes by.
     pub(crate) async fn post(&self, separators: Vec<Separator>) -> Result<()> {
+        let of_splits = self.splits.as_ref().map(|store| Tree {
+            store,
+            splits: None,
+            sealer: self.sealer.clone(),
+            ..*self
+        });
+        of_splits
+            .as_ref()
+            .unwrap_or(self)
+            .post_all(separators)
+            .await
+    }
+
+    async fn post_all(&self, separators: Vec<Separator>) -> Result<()> {
         let mut rest = separators;
         while let Some(separator) = rest.pop() {
             let level = separator.level + 1;

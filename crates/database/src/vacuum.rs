@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - VACUUM-1 nothing is deleted while a message is pending: it may name an object.
-//! - VACUUM-2 an object that the store shows as younger than the caller's age stays: a client that
+//! - VACUUM-2 an object that the store shows as younger than the caller's age stays. A client that
 //!   was late with it may still be at work.
 //! - VACUUM-3 an encrypted collection whose key is missing cannot be read: nothing is deleted then,
 //!   since any object may be its.

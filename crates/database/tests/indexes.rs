@@ -309,7 +309,7 @@ fn a_client_that_does_not_know_a_collection_finishes_its_transactions() {
             .await
             .expect("a new collection");
         put(&creator, "new", Level::Atomic, "a", "Eco").await;
-        // Its own commit makes it finish whatever is in the ATOMIC queue.
+        // Its own commit makes it finish all that is in the ATOMIC queue.
         put(&finisher, "books", Level::Atomic, "b", "Lem").await;
         model.clock.sleep(Options::default().finish_after * 2).await;
         creator.settle().await.expect("a cloud without faults");

@@ -62,7 +62,7 @@ fn a_load_is_visible_at_once_with_its_entries() {
             .await
             .expect("readable");
         assert_eq!(early, None);
-        assert_eq!(load.finish().await.expect("nobody else writes"), 1_000);
+        assert_eq!(load.finish().await.expect("no other client writes"), 1_000);
 
         let reader = client(&model, "second", Backend::Bucket).await;
         let mut transaction = reader.begin(Level::Monotonic);

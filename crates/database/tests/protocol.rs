@@ -370,3 +370,38 @@ fn naive_transactions_lose_updates() {
     });
     executor.shut_down();
 }
+
+#[test]
+fn requests_count_for_the_stage_of_their_work() {
+    let model = model(1);
+    let executor = model.executor.clone();
+    let of_model = model.clone();
+    executor.run(async move {
+        let writer = database(&of_model, "writer", Backend::Service).await;
+        let records: Vec<(String, String)> = (0..40)
+            .map(|number| (format!("key{number:03}"), "x".repeat(60)))
+            .collect();
+        let records: Vec<(&str, &str)> = records
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
+        put_all(&writer, Level::Atomic, &records).await;
+        let done = writer.settle().await.expect("a cloud without faults");
+        assert!(0 < done.splits, "{done:?}");
+        let own = writer.meter().within_usage();
+        for stage in ["commit", "atomic", "checkpoint", "split"] {
+            assert!(0 < own[stage].requests(), "{stage}: {own:?}");
+        }
+        assert!(!own.contains_key("sweep"), "{own:?}");
+        // Each page that splits created is one request, and posting separators takes some more.
+        assert!(done.splits <= own["split"].requests(), "{own:?}");
+        let sweeper = client(&of_model, "sweeper", Backend::Service).await;
+        put_all(&writer, Level::Basic, &[("key000", "new")]).await;
+        let done = sweeper.settle().await.expect("a cloud without faults");
+        assert_eq!(done.messages, 1);
+        let swept = sweeper.meter().within_usage();
+        assert!(0 < swept["sweep"].requests(), "{swept:?}");
+        assert!(!swept.contains_key("checkpoint"), "{swept:?}");
+    });
+    executor.shut_down();
+}

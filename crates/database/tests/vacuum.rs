@@ -38,7 +38,7 @@ fn objects(model: &Model, kind: &str) -> usize {
 }
 
 #[test]
-fn what_nothing_leads_to_is_deleted_once_it_is_old() {
+fn unreachable_pages_are_deleted_once_they_are_old() {
     on_all(|model, backend| async move {
         let writer = database(&model, "writer", backend).await;
         let settings = CollectionSettings {

@@ -35,7 +35,7 @@ fn an_identity_is_its_text() {
 }
 
 #[test]
-fn what_is_sealed_opens_with_the_key_as_what_it_is() {
+fn a_sealed_record_opens_with_its_key_at_its_place() {
     let entropy = Counted::default();
     let own = Identity::new(&entropy);
     let other = Identity::new(&entropy);

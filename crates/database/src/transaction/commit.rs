@@ -146,7 +146,7 @@ impl Transaction {
     }
 }
 
-/// The records of a write set, numbered in the order of collections and keys; those of a collection
+/// The records of a write set, numbered in the order of collections and keys. Those of a collection
 /// are followed by the entries that they assert in its indexes.
 fn records(
     writes: BTreeMap<CollectionId, Writes>,
