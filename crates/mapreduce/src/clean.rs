@@ -1,6 +1,6 @@
 //! Removes what jobs that are over left behind: objects below their prefixes, queues, domains.
 //!
-//! It may happen at any time and any number of times: a late write of a dead worker may land after
+//! It may happen at any time and any number of times. A late write of a dead worker may land after
 //! any of them, and each later `run` and `clean` removes it.
 
 use fader_cloud::{Cloud, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! The rules of the protocol, so that a mutant can take one away.
 
-/// A rule of docs/mapreduce.md.
+/// A rule of docs/how-to/mapreduce.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Guard {
     /// Data is acknowledged before the manifest is written.

@@ -343,7 +343,7 @@ impl Output {
                 _ => self.guards.has(Guard::RegisterUpdate),
             };
             let mode = if is_right { mode } else { PutMode::Overwrite };
-            // Whatever became of it, the register says.
+            // The register says what became of it.
             let change = self.change(&register, mode).await?;
             if !is_right && matches!(change, Change::Landed) {
                 return Ok(register);

@@ -8,11 +8,11 @@
 //!                          └── rows: the first commit of a task wins, for ever ──┘
 //! ```
 //!
-//! It is seed 000's Cloud MapReduce on today's clouds. Any worker may die at any moment, the
+//! It is Cloud MapReduce (Liu and Orban) on today's clouds. Any worker may die at any moment, the
 //! submitter too; any worker goes on with what is left.
 //!
-//! docs/mapreduce.md has the rules with their reasons; docs/format/shuffle.md the bytes between map
-//! and reduce.
+//! docs/how-to/mapreduce.md has the rules with their reasons; docs/reference/format/shuffle.md the
+//! bytes between map and reduce.
 //!
 //! Deliberately absent: sockets, threads, real clocks ([`fader_cloud::Cloud`] and [`Compute`] have
 //! them); streams without an end.

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Invariants:
-//! - MERGE-1 records come in the order of key and value, whichever run they are from.
+//! - MERGE-1 records come in the order of key and value, from any run.
 //! - MERGE-2 a run ends with all its records, or the attempt fails.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::failure::{Failure, Outcome};
 use crate::shuffle::{BLOCK_HEAD, Block, BlockHead, Codec};
@@ -32,7 +32,7 @@ pub(crate) enum Step {
 #[derive(Debug)]
 struct Source {
     codec: Codec,
-    bytes: BytesMut,
+    bytes: Bytes,
     /// Bytes that have not arrived.
     missing: u64,
     records: u64,
@@ -103,7 +103,7 @@ impl Merger {
     pub(crate) fn new(codec: Codec, runs: impl Iterator<Item = (u64, u64)>) -> Self {
         let source = |(missing, records)| Source {
             codec,
-            bytes: BytesMut::new(),
+            bytes: Bytes::new(),
             missing,
             records,
             block: Block::default(),
@@ -132,10 +132,14 @@ impl Merger {
     }
 
     /// The next bytes of a run.
-    pub(crate) fn feed(&mut self, run: usize, bytes: &Bytes) {
+    pub(crate) fn feed(&mut self, run: usize, bytes: Bytes) {
         let source = &mut self.sources[run];
         source.missing = source.missing.saturating_sub(bytes.len() as u64);
-        source.bytes.extend_from_slice(bytes);
+        source.bytes = match source.bytes.is_empty() {
+            true => bytes,
+            // Exactly as large as both: a buffer that grows doubles.
+            false => [&source.bytes[..], &bytes].concat().into(),
+        };
     }
 
     /// Gives records to `take` until it wants no more, or a run lacks bytes.

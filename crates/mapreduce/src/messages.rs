@@ -178,7 +178,7 @@ pub(crate) struct Gather {
     /// Of each winner, the contents by their sequences.
     contents: Vec<Vec<Option<Content>>>,
     missing: u64,
-    /// Without [`Guard::AttemptsBits`]: sequences of tasks, whatever the attempt.
+    /// Without [`Guard::AttemptsBits`]: sequences of tasks, for any attempt.
     seen: std::collections::HashSet<(String, u64)>,
     /// Without [`Guard::OneOfEach`]: repeats that were taken for new.
     repeats: Vec<(usize, Content)>,

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use fader_cloud::ErrorKind;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -223,15 +223,23 @@ async fn put_all(
     upload: &mut Upload,
     objects: impl Iterator<Item = (Path, &DataObject)>,
 ) -> Outcome<()> {
-    let mut pending = BytesMut::new();
+    // As they came: put together they would be there twice.
+    let mut pending = Vec::new();
+    let mut room = UPLOAD_BYTES;
     for (key, object) in objects {
-        pending.extend_from_slice(&own(job, &key, object).await?);
-        while UPLOAD_BYTES <= pending.len() {
-            upload.put(pending.split_to(UPLOAD_BYTES).freeze()).await?;
+        let mut bytes = own(job, &key, object).await?;
+        while room <= bytes.len() {
+            pending.push(bytes.split_to(room));
+            upload.put(std::mem::take(&mut pending)).await?;
+            room = UPLOAD_BYTES;
+        }
+        room -= bytes.len();
+        if !bytes.is_empty() {
+            pending.push(bytes);
         }
     }
     if !pending.is_empty() {
-        upload.put(pending.freeze()).await?;
+        upload.put(pending).await?;
     }
     Ok(())
 }

@@ -252,8 +252,8 @@ async fn drive(
         let reads: Vec<_> = reads.collect();
         let read: Vec<(usize, Bytes)> = stream::iter(reads).buffered(READS).try_collect().await?;
         let computed = job.processor.run(move || {
-            for (run, bytes) in &read {
-                merger.feed(*run, bytes);
+            for (run, bytes) in read {
+                merger.feed(run, bytes);
             }
             let step = merger.step(|key, value| sink.take(key, value, room));
             let step = step.and_then(|step| {

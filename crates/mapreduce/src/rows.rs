@@ -11,7 +11,8 @@ use std::fmt;
 use std::time::Duration;
 
 use fader_cloud::{
-    Attribute, AttributePut, ErrorKind, Expected, Item, ItemPut, QueueSettings, Reading, Result,
+    Attribute, AttributePut, ErrorKind, Expected, Item, ItemPut, QueueSettings, ReadConsistency,
+    Result,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
@@ -253,7 +254,11 @@ impl Rows {
     pub(crate) async fn read(&self, task: Task) -> Result<Option<Row>> {
         let (domain, item) = (self.domain(task.number), task.to_string());
         let domains = &self.store.0.domains;
-        let get = || async { domains.get(&domain, &item, &[], Reading::Strong).await };
+        let get = || async {
+            domains
+                .get(&domain, &item, &[], ReadConsistency::Strong)
+                .await
+        };
         match self.store.repeated(get).await {
             Ok(attributes) => Ok(Some(Row::parse(attributes))),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
@@ -321,8 +326,8 @@ impl Rows {
         let expression =
             format!("select * from `{domain}` where itemName() like '{letter}-%' limit {limit}");
         let reading = match self.guards.has(Guard::StrongCount) {
-            true => Reading::Strong,
-            false => Reading::Eventual,
+            true => ReadConsistency::Strong,
+            false => ReadConsistency::Eventual,
         };
         let mut rows = BTreeMap::new();
         let mut token: Option<String> = None;
@@ -346,7 +351,11 @@ impl Rows {
     pub(crate) async fn raise_ticket(&self) -> Result<bool> {
         let domain = self.domain(0);
         let domains = &self.store.0.domains;
-        let get = || async { domains.get(&domain, "ticket", &[], Reading::Strong).await };
+        let get = || async {
+            domains
+                .get(&domain, "ticket", &[], ReadConsistency::Strong)
+                .await
+        };
         let found = self.store.repeated(get).await?;
         let before = found.into_iter().find(|attribute| attribute.name == "n");
         if !self.guards.has(Guard::TicketIsFree) && before.is_some() {

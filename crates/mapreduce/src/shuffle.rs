@@ -9,7 +9,7 @@
 //!  footer  := index-offset:u64 partitions:u32 crc32c-of-index:u32 "SDAF"
 //! ```
 //!
-//! Numbers are big-endian. docs/format/shuffle.md has the bytes with an example.
+//! Numbers are big-endian. docs/reference/format/shuffle.md has the bytes with an example.
 //!
 //! Invariants:
 //! - SHUFFLE-1 a block is read only after its CRC-32C was found right; no length is trusted before.
@@ -30,6 +30,8 @@ pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 pub(crate) const BLOCK_HEAD: usize = 16;
 /// Bytes of the records of a block, at most: one record may be larger than all of a block.
 const RAW_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + BLOCK_BYTES + 64;
+/// Bytes of the lengths of a record, about.
+const RECORD_HEAD: usize = 4;
 /// The level of Zstandard: its fastest.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -181,6 +183,16 @@ impl SegmentWriter {
             records: 0,
             last_key: Vec::new(),
         }
+    }
+
+    /// As [`SegmentWriter::new`], with room for records of so many bytes. The operating system
+    /// gives memory for those that come: bytes that grew would be there twice while they are
+    /// copied.
+    pub(crate) fn with_room(codec: Codec, bytes: usize, records: usize) -> Self {
+        let mut writer = SegmentWriter::new(codec);
+        let room = bytes + records * RECORD_HEAD;
+        writer.out.reserve(room + room / 64);
+        writer
     }
 
     /// Begins the next partition.

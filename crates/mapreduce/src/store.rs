@@ -1,7 +1,7 @@
 //! Objects of a job's output, each call repeated where that is safe.
 //!
-//! Every object but the register is written under a name whose bytes never differ: data and
-//! manifests carry an attempt's random id, the list and the parts are created and never changed.
+//! Every object but the register is written under a name whose bytes never differ. Data and
+//! manifests carry an attempt's random id; the list and the parts are created and never changed.
 
 use std::time::Duration;
 
@@ -273,9 +273,9 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// The next part.
-    pub(crate) async fn put(&mut self, bytes: Bytes) -> Result<()> {
-        let put = self.upload.put_part(bytes.into()).await;
+    /// The next part, in pieces.
+    pub(crate) async fn put(&mut self, pieces: Vec<Bytes>) -> Result<()> {
+        let put = self.upload.put_part(pieces.into_iter().collect()).await;
         put.map_err(|error| failed("PUT of a part", &self.key, true, error))
     }
 

@@ -14,6 +14,8 @@ use crate::user::{Code, Combine, Combining, Emit, KEY_BYTES_MAX, VALUE_BYTES_MAX
 const SLOTS: usize = 1 << 12;
 /// Bytes that a key or pair takes besides its own, about.
 const ENTRY_BYTES: usize = 48;
+/// Of a buffer of pairs so much more is reserved: a batch may fill it beyond its bound.
+const BATCH_SHARE: usize = 8;
 
 /// A key with its sum.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +120,18 @@ struct Pairs {
     bytes: Vec<u8>,
 }
 
+impl Pairs {
+    /// Room for so many bytes of pairs. The operating system gives memory for those that come:
+    /// a buffer that grew would be there twice while it is copied.
+    fn with_room(bytes_max: usize) -> Self {
+        let bytes = bytes_max + bytes_max / BATCH_SHARE;
+        Pairs {
+            lines: Vec::with_capacity(bytes / ENTRY_BYTES),
+            bytes: Vec::with_capacity(bytes),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Gathered {
     Sums(Sums),
@@ -149,26 +163,23 @@ impl Table {
         bytes_max: usize,
     ) -> Self {
         let combining = code.combining();
+        // Places in the buffers have 32 bits.
+        let bytes_max = bytes_max.min(2 << 30);
         Table {
             combiner,
             combining,
             partitions,
             ranges,
             codec,
-            gathered: Table::empty(combining),
-            // Places in the buffers have 32 bits.
-            bytes_max: bytes_max.min(2 << 30),
+            gathered: match combining {
+                Combining::Sum => Gathered::Sums(Sums::new()),
+                _ => Gathered::Pairs(Pairs::with_room(bytes_max)),
+            },
+            bytes_max,
             counters: BTreeMap::new(),
             refused: None,
             emitted: 0,
             code,
-        }
-    }
-
-    fn empty(combining: Combining) -> Gathered {
-        match combining {
-            Combining::Sum => Gathered::Sums(Sums::new()),
-            _ => Gathered::Pairs(Pairs::default()),
         }
     }
 
@@ -201,7 +212,8 @@ impl Table {
     /// # Errors
     /// `Task`: the combiner refuses it.
     pub(crate) fn spill(&mut self) -> Outcome<Option<Segment>> {
-        let mut gathered = std::mem::replace(&mut self.gathered, Table::empty(self.combining));
+        let none = Gathered::Pairs(Pairs::default());
+        let mut gathered = std::mem::replace(&mut self.gathered, none);
         let segment = match &mut gathered {
             Gathered::Sums(sums) => self.spill_sums(sums),
             Gathered::Pairs(pairs) => self.spill_pairs(pairs)?,
@@ -243,7 +255,8 @@ impl Table {
             .collect();
         // A line's place is its key's: the sum is found by it.
         let order: Vec<u32> = sort::order(&mut lines, |line| line.key(&sums.keys));
-        let mut writer = SegmentWriter::new(self.codec);
+        let raw = sums.keys.len() + sums.entries.len() * size_of::<u64>();
+        let mut writer = SegmentWriter::with_room(self.codec, raw, sums.entries.len());
         let mut order = order.into_iter().peekable();
         for partition in 0..self.partitions {
             writer.begin();
@@ -268,7 +281,7 @@ impl Table {
                 one.partition == other.partition && one.pair(bytes) == other.pair(bytes)
             });
         }
-        let mut writer = SegmentWriter::new(self.codec);
+        let mut writer = SegmentWriter::with_room(self.codec, bytes.len(), lines.len());
         let mut rest = &lines[..];
         for partition in 0..self.partitions {
             let end = rest.partition_point(|line| line.partition <= partition);

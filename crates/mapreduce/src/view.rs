@@ -78,7 +78,8 @@ impl Job {
         (self.memory as u64 / 8).max(64 << 10)
     }
 
-    /// Parts that are created at once: no task runs then. A piece of an upload is there twice.
+    /// Parts that are created at once: no task runs then. Each holds a piece of an upload, and an
+    /// object of which the next piece begins.
     pub(crate) fn parts_max(&self) -> usize {
         (self.memory / (2 * UPLOAD_BYTES)).clamp(1, PARTS)
     }

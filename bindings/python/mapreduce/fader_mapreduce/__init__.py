@@ -2,7 +2,7 @@
 
 A job is a class with a mapper, a combiner, a reducer, or several steps of them. Its `run` hands it
 to `fader mapreduce`; workers run it with the file that it is in, over frames
-(docs/format/frames.md).
+(docs/reference/format/frames.md).
 """
 
 from .job import Job, Step

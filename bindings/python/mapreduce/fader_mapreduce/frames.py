@@ -1,4 +1,4 @@
-"""Frames between a worker and a program: docs/format/frames.md."""
+"""Frames between a worker and a program: docs/reference/format/frames.md."""
 
 import json
 import struct
@@ -37,7 +37,7 @@ class Reader:
         return kind, body
 
     def hello(self):
-        """The worker's greeting."""
+        """The worker's first frame."""
         kind, body = self.next()
         if kind != HELLO:
             raise ValueError("the worker does not speak frames")

@@ -37,7 +37,7 @@ fn merged(runs: &[Segment], piece: usize, full: usize) -> Outcome<Vec<Pair>> {
                 let end = run.offset + run.bytes;
                 let from = (end - merger.missing(number)) as usize;
                 let until = (from + piece).min(end as usize);
-                merger.feed(number, &runs[number].bytes.slice(from..until));
+                merger.feed(number, runs[number].bytes.slice(from..until));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Messages of a run come back as the run, whatever queues do with them.
+//! Messages of a run come back as the run, with any order of the queues.
 
 use proptest::prelude::*;
 
@@ -112,7 +112,7 @@ fn losers_and_repeats_do_not_count() {
 }
 
 #[test]
-fn what_is_kept_is_found_again_in_order() {
+fn kept_messages_are_found_again_in_order() {
     let mut gather = Gather::new(vec![expected("x", &[3])], Guards::default());
     gather.take(&message("x", 2, b"ccc")).unwrap();
     gather.take(&message("x", 0, b"a")).unwrap();

@@ -65,7 +65,7 @@ fn the_bytes_of_a_segment_stay() {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(
+    fn written_records_are_read(
         mut pairs in prop::collection::vec(
             (prop::collection::vec(0u8..4, 0..9), "[a-c]{0,9}"),
             0..300,
