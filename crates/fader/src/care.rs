@@ -1,11 +1,14 @@
 //! `fader check` and `fader repair`: a data folder that no server has, read whole and mended.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_node::{Node, Settings};
+use fader_services::ErrorCode;
+
+use crate::failure;
 
 const CHECKING: &str = "\
 Reads the whole log and the engine's tables. Exit code 0: the folder is whole. 1: it is not, and why
@@ -19,7 +22,8 @@ What is damaged in the engine is made anew from the log, if that reaches back to
 nothing is lost. A log that is damaged is cut there, with --accept-loss only: later writes are lost.
 What was there is set aside in the folder (engine.damaged-1, log.damaged-1), and never deleted.
 
-A member of a cluster needs neither: it is filled by the others (docs/operating.md).
+A member of a cluster needs neither: the others send it their state.
+See docs/how-to/repair-a-data-folder.md.
 
 Example:
   fader check --data ./fader-data
@@ -59,15 +63,16 @@ pub(crate) struct RepairOptions {
 
 /// Says what is damaged.
 pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode> {
-    let findings = Node::check(&Settings::new(options.data.clone()))?;
+    let findings = Node::check(&Settings::new(options.data.clone()));
+    let findings = findings.with_context(|| cannot_open(&options.data))?;
     for note in &findings.notes {
-        eprintln!("note: cut off by the next start, nothing acknowledged: {note}");
+        note!("note: cut off by the next start, nothing acknowledged: {note}");
     }
     for damage in findings.damage.iter().chain(&findings.lost) {
-        eprintln!("damaged: {damage}");
+        note!("damaged: {damage}");
     }
     if !findings.lost.is_empty() {
-        eprintln!(
+        note!(
             "reads of the objects that have those bytes fail; all others are whole. Put the \
              objects again, or restore the data folder from a copy"
         );
@@ -77,7 +82,7 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if findings.can_rebuild && !findings.damage.is_empty() {
-        eprintln!(
+        note!(
             "the log has everything: fader repair --data {}",
             options.data.display()
         );
@@ -87,14 +92,19 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode> {
 
 /// Mends what can be mended.
 pub(crate) fn repair(options: &RepairOptions) -> Result<ExitCode> {
-    let done = Node::repair(Settings::new(options.data.clone()), options.accept_loss)?;
+    let done = Node::repair(Settings::new(options.data.clone()), options.accept_loss);
+    let done = done.with_context(|| cannot_open(&options.data))?;
     for step in &done {
         crate::output::print(&format!("{step}\n"))?;
     }
     let findings = Node::check(&Settings::new(options.data.clone()))?;
     if let Some(damage) = findings.damage.first() {
-        bail!("{damage}");
+        return failure::fail(ErrorCode::DataDamaged, format_args!("{damage}"));
     }
     crate::output::print(&format!("{} is whole\n", options.data.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_open(folder: &Path) -> String {
+    format!("cannot open {}", folder.display())
 }

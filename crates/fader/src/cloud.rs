@@ -8,7 +8,10 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Opened, Service, ServiceLocation};
 use fader_cloud::{Domains, PriceBook, Queues, RequestKind, probe};
+use fader_services::ErrorCode;
 
+use crate::failure;
+use crate::interrupt::Interrupts;
 use crate::output::{self, visible};
 
 const EXAMPLES: &str = "\
@@ -19,7 +22,7 @@ Examples:
   fader cloud sweep 'az://container/prefix?account=name' --dry-run
   fader cloud prices aws-2026
 
-URLs (docs/clouds.md has all of it):
+URLs (docs/how-to/clouds.md has all of it):
   s3://BUCKET/PREFIX?endpoint=URL         AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION;
                                           or AWS_PROFILE
   gs://BUCKET/PREFIX                      GOOGLE_APPLICATION_CREDENTIALS
@@ -133,9 +136,10 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
             Command::Prices(options) => prices(options.book.as_deref()),
         }
     };
+    let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         done = work => done,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+        () = interrupts.next() => bail!("interrupted"),
     }
 }
 
@@ -164,7 +168,7 @@ async fn check(url: &str) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let broken = findings.broken().count();
-    eprintln!(
+    note!(
         "{broken} promises are broken: only objects work here; keep queues and domains elsewhere \
          (--queues sqs://PREFIX?endpoint=URL, --domains simpledb://PREFIX?endpoint=URL)"
     );
@@ -275,9 +279,12 @@ async fn sweep(options: &SweepOptions) -> Result<ExitCode> {
     let opened = fader_client::open_all(&options.url, &client).await?;
     let (Some(queues), Some(domains)) = (&opened.bucket_queues, &opened.bucket_domains) else {
         let findings = opened.findings.map(|findings| findings.complaint());
-        bail!(
-            "queues and domains refuse this bucket: {}",
-            findings.unwrap_or_default()
+        return failure::fail(
+            ErrorCode::RequestRefused,
+            format_args!(
+                "queues and domains refuse this bucket: {}",
+                findings.unwrap_or_default()
+            ),
         );
     };
     let runtime = fader_client::system_runtime();
@@ -349,7 +356,10 @@ fn book(name: &str) -> Result<PriceBook> {
     let path = PathBuf::from(name);
     if !path.exists() {
         let known: Vec<_> = PriceBook::names().collect();
-        bail!("{name:?} is neither a file nor one of {}", known.join(", "));
+        return failure::invalid(format_args!(
+            "{name:?} is neither a file nor one of {}",
+            known.join(", ")
+        ));
     }
     let context = || format!("cannot read {}", path.display());
     let text = std::fs::read_to_string(&path).with_context(context)?;

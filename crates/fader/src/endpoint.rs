@@ -7,13 +7,18 @@ use anyhow::{Context, Result};
 use clap::Args;
 use fader_client::{Credentials, Settings};
 
-use crate::credentials;
+use crate::{config, credentials};
 
 /// Where the service is, and who asks.
 #[derive(Args)]
 pub(crate) struct Flags {
-    /// Where the service is. [default: http://127.0.0.1:4566]
-    #[arg(long, env = "FADER_ENDPOINT", value_name = "URL", global = true)]
+    #[arg(
+        long,
+        env = "FADER_ENDPOINT",
+        value_name = "URL",
+        global = true,
+        help = format!("Where the service is. [default: {}]", own())
+    )]
     endpoint: Option<String>,
 
     /// Certificates of the authorities to trust (PEM) instead of the system's.
@@ -30,6 +35,11 @@ pub(crate) struct Flags {
     no_sign_request: bool,
 }
 
+/// The endpoint of a server of this machine that has no settings.
+fn own() -> String {
+    format!("http://{}", config::LISTEN)
+}
+
 impl Flags {
     /// The endpoint of the service whose own variable is `AWS_ENDPOINT_URL_` and `service`.
     pub(crate) fn url(&self, service: &str) -> String {
@@ -38,7 +48,7 @@ impl Flags {
         let endpoint = endpoint
             .or_else(|| variable(&format!("AWS_ENDPOINT_URL_{service}")))
             .or_else(|| variable("AWS_ENDPOINT_URL"))
-            .unwrap_or_else(|| "http://127.0.0.1:4566".to_owned());
+            .unwrap_or_else(own);
         endpoint.trim_end_matches('/').to_owned()
     }
 

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Control, Key, NewKey};
-use fader_node::{Node, OpenError, OpenKey, Secret, Settings};
+use fader_node::{Node, OpenKey, Secret, Settings};
+use fader_services::ErrorCode;
 use fader_services::catalog::{AccessKey, AccountId, Command, KeyNature, KeyStatus, Rights};
-use fader_services::level::{Malformed, Preference};
+use fader_services::level::{DefaultConsistency, Malformed};
 
 use crate::config::{self, FileOption};
+use crate::failure;
 use crate::output;
 
 /// The account of the key that the first start creates.
@@ -46,8 +48,13 @@ pub(crate) struct Options {
     #[command(flatten)]
     file: FileOption,
 
-    /// Folder of the server's data. [default: ./fader-data]
-    #[arg(long, env = "FADER_DATA", value_name = "FOLDER", global = true)]
+    #[arg(
+        long,
+        env = "FADER_DATA",
+        value_name = "FOLDER",
+        global = true,
+        help = format!("Folder of the server's data. [default: {}]", config::DATA)
+    )]
     data: Option<PathBuf>,
 
     #[command(subcommand)]
@@ -64,10 +71,10 @@ enum Verb {
         /// A remark for the list.
         #[arg(long, default_value = "")]
         note: String,
-        /// Level of its requests that name none, such as "eventual; w=2". [default: each API's
-        /// own promise]
+        /// Level of its requests that name none, such as "eventual; w=2". Without it, they have
+        /// each API's own promise.
         #[arg(long, value_name = "LEVEL")]
-        consistency: Option<Preference>,
+        consistency: Option<DefaultConsistency>,
         /// Only with the rights that policies give it, as
         /// arn:aws:iam::ACCOUNT:user/KEY. Policies are those of queues and
         /// buckets; SimpleDB refuses the key.
@@ -118,7 +125,7 @@ enum Verb {
 
 /// A preference; none is written `default`.
 #[derive(Clone)]
-struct Choice(Option<Preference>);
+struct Choice(Option<DefaultConsistency>);
 
 impl FromStr for Choice {
     type Err = Malformed;
@@ -132,7 +139,7 @@ impl FromStr for Choice {
 }
 
 /// Where the keys are changed.
-enum Door {
+enum KeyBackend {
     Server(Control),
     Folder(Node),
 }
@@ -149,29 +156,29 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     let folder = config::data_folder(&options.file, options.data)?;
     let door = open(folder).await?;
     let result = act(&door, options.verb).await;
-    if let Door::Folder(node) = &door {
+    if let KeyBackend::Folder(node) = &door {
         node.close().await;
     }
     output::print(&result?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn open(folder: PathBuf) -> Result<Door> {
+async fn open(folder: PathBuf) -> Result<KeyBackend> {
     let socket = folder.join(SOCKET);
     if UnixStream::connect(&socket).is_ok() {
-        return Ok(Door::Server(Control::new(socket)));
+        return Ok(KeyBackend::Server(Control::new(socket)));
     }
     // Opening would create the folder, and a typing error in its name would look like no keys.
     if !folder.is_dir() {
-        bail!(
-            "there is no data folder {}; name it with --data",
-            folder.display()
+        return failure::fail(
+            ErrorCode::DataMissing,
+            format_args!("there is no data folder {}", folder.display()),
         );
     }
     let opening = tokio::task::spawn_blocking(move || Node::open(Settings::new(folder)));
     match opening.await.context("opening the data folder panicked")? {
-        Ok((node, _)) => Ok(Door::Folder(node)),
-        Err(error @ OpenError::Locked(_)) => {
+        Ok((node, _)) => Ok(KeyBackend::Folder(node)),
+        Err(error) if error.code == ErrorCode::DataLocked => {
             let socket = socket.display();
             Err(anyhow::Error::from(error).context(format!(
                 "a server runs, but its control socket {socket} cannot be used"
@@ -181,7 +188,7 @@ async fn open(folder: PathBuf) -> Result<Door> {
     }
 }
 
-async fn act(door: &Door, verb: Verb) -> Result<String> {
+async fn act(door: &KeyBackend, verb: Verb) -> Result<String> {
     match verb {
         Verb::Create {
             account,
@@ -244,7 +251,7 @@ fn rights(is_granted_only: bool) -> Rights {
 /// The secret of a key that is taken over: the first line of standard input.
 fn read_secret() -> Result<Secret> {
     if std::io::stdin().is_terminal() {
-        eprintln!("the secret of the key, and Enter:");
+        note!("the secret of the key, and Enter:");
     }
     let mut line = String::new();
     let read = std::io::stdin().lock().take(SECRET_BYTES_MAX + 2);
@@ -254,12 +261,14 @@ fn read_secret() -> Result<Secret> {
     line.truncate(line.trim_end_matches(['\r', '\n']).len());
     let size = line.len() as u64;
     if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&size) {
-        bail!("a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes: this one has {size}");
+        return failure::invalid(format_args!(
+            "a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes: this one has {size}"
+        ));
     }
     Ok(Secret::new(line))
 }
 
-impl Door {
+impl KeyBackend {
     async fn create(
         &self,
         account: &str,
@@ -268,12 +277,12 @@ impl Door {
         nature: KeyNature,
     ) -> Result<Shown> {
         match self {
-            Door::Server(control) => {
+            KeyBackend::Server(control) => {
                 let pair = pair.map(|(id, secret)| (id, secret.reveal()));
                 let created = control.create_key(account, pair, note, nature).await?;
                 Ok(created.into())
             }
-            Door::Folder(node) => {
+            KeyBackend::Folder(node) => {
                 let pair = pair
                     .map(|(id, secret)| (id.to_owned(), Secret::new(secret.reveal().to_owned())));
                 let account = AccountId(account.to_owned());
@@ -282,10 +291,10 @@ impl Door {
         }
     }
 
-    async fn prefer(&self, id: &str, preference: Option<Preference>) -> Result<()> {
+    async fn prefer(&self, id: &str, preference: Option<DefaultConsistency>) -> Result<()> {
         match self {
-            Door::Server(control) => control.prefer(id, preference).await?,
-            Door::Folder(node) => {
+            KeyBackend::Server(control) => control.prefer(id, preference).await?,
+            KeyBackend::Folder(node) => {
                 let id = id.to_owned();
                 node.catalog(Command::SetKeyPreference { id, preference })
                     .await?;
@@ -296,16 +305,16 @@ impl Door {
 
     async fn rotate(&self, id: &str) -> Result<Shown> {
         match self {
-            Door::Server(control) => Ok(control.rotate(id).await?.into()),
-            Door::Folder(node) => Ok(node.rotate_key(id).await?.into()),
+            KeyBackend::Server(control) => Ok(control.rotate(id).await?.into()),
+            KeyBackend::Folder(node) => Ok(node.rotate_key(id).await?.into()),
         }
     }
 
     async fn set_status(&self, id: &str, status: KeyStatus) -> Result<()> {
         match (self, status) {
-            (Door::Server(control), KeyStatus::Active) => control.enable(id).await?,
-            (Door::Server(control), KeyStatus::Disabled) => control.disable(id).await?,
-            (Door::Folder(node), status) => {
+            (KeyBackend::Server(control), KeyStatus::Active) => control.enable(id).await?,
+            (KeyBackend::Server(control), KeyStatus::Disabled) => control.disable(id).await?,
+            (KeyBackend::Folder(node), status) => {
                 node.catalog(Command::SetKeyStatus {
                     id: id.to_owned(),
                     status,
@@ -318,8 +327,8 @@ impl Door {
 
     async fn list(&self) -> Result<Vec<Key>> {
         match self {
-            Door::Server(control) => Ok(control.keys().await?),
-            Door::Folder(node) => Ok(node.keys()?.into_iter().map(listed).collect()),
+            KeyBackend::Server(control) => Ok(control.keys().await?),
+            KeyBackend::Folder(node) => Ok(node.keys().await?.into_iter().map(listed).collect()),
         }
     }
 }

@@ -1,17 +1,23 @@
 //! The binary `fader`: reads flags, environment and configuration, and hands over.
 //!
-//! Exit codes: 0 success; 1 failure, with the reason on stderr; 2 a wrong command line; 70 the
-//! server's store failed while it ran; 130 a second interrupt ended the server at once.
+//! Exit codes: 0 success; 1 failure, with its message, its code and what to do on stderr; 2 a wrong
+//! command line. 70 the server's store failed while it ran; 130 a second interrupt ended the server
+//! at once.
 //!
 //! Deliberately absent: decisions about data (`services`), sockets and disks (`gateway`, `node`).
 
-#![warn(clippy::print_stdout)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+// First: its macros are for all others.
+#[macro_use]
+mod output;
+
+mod allocator;
 mod care;
 mod cloud;
 mod cluster;
@@ -20,23 +26,18 @@ mod credentials;
 mod db;
 mod dev;
 mod endpoint;
-mod founding;
+mod failure;
+mod interrupt;
 mod keys;
-mod maintenance;
 mod mapreduce;
 mod measure;
-mod output;
-mod placing;
 mod reference;
-mod restoring;
 mod s3;
 mod sdb;
 mod serve;
 mod sqs;
-mod status;
-mod why;
 
-/// A request is read, decided on and answered by different threads: what one allocates another
+/// A request is read, decided on and answered by different threads. What one allocates another
 /// frees, which the allocator of the C library takes locks for.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -75,7 +76,7 @@ enum Command {
     Dev(Box<dev::Options>),
     /// Makes a cluster of processes, says how it stands, and changes modes of domains and queues.
     #[command(subcommand)]
-    Cluster(ClusterCommand),
+    Cluster(cluster::Command),
     /// Reads all that is in a data folder, and says what is damaged.
     Check(care::CheckOptions),
     /// Has a damaged data folder work again.
@@ -109,32 +110,6 @@ enum Command {
 }
 
 #[derive(Subcommand)]
-enum ClusterCommand {
-    /// Gives a domain or a queue another mode, or says how its mode stands.
-    Mode(cluster::ModeOptions),
-    /// Makes a cluster in ZooKeeper, once, and its key.
-    Init(Box<founding::InitOptions>),
-    /// Says what a chain waits for, and for whom.
-    Why(why::WhyOptions),
-    /// Has a chain go on with what one member has, when all who have more are lost.
-    Restore(founding::RestoreOptions),
-    /// Prints who decides, who serves, who joins, and where members listen for each other.
-    Status(status::StatusOptions),
-    /// Makes a node one of the cluster's, or has one stay that was leaving.
-    Add(placing::AddOptions),
-    /// Has a node give up all that it has, and waits until it can be stopped.
-    Drain(placing::DrainOptions),
-    /// Has a node give up all that it has to another one, and waits until it can be stopped.
-    Replace(placing::ReplaceOptions),
-    /// Moves a member of a chain from a node to another, where it then stays.
-    Move(placing::MoveOptions),
-    /// Says when the process of a node may be stopped for a while, or that it is back.
-    Maintenance(maintenance::Options),
-    /// Adds chains.
-    Chains(placing::ChainsOptions),
-}
-
-#[derive(Subcommand)]
 enum ConfigCommand {
     /// Prints every setting of `fader serve` with its value and where the value comes from.
     ///
@@ -144,10 +119,13 @@ enum ConfigCommand {
 }
 
 fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return failure::refuse_command_line(&error),
+    };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => error.exit(),
+        Err(error) => return failure::refuse_command_line(&error),
     };
     // The command's own matches know which values came from flags and which from the environment.
     let mut innermost = &matches;
@@ -158,16 +136,20 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", output::in_words(&error));
-            ExitCode::FAILURE
+            let report = failure::Report::of(&error);
+            note!("{report}");
+            ExitCode::from(report.code.row().exit)
         }
     }
 }
 
 fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if let Command::Mapreduce(_) = &command {
-        // Each thread has a heap of its own, which keeps what other threads free: with tokio's 512
+    if let Command::Mapreduce(options) = &command {
+        if options.works() {
+            allocator::keep_little();
+        }
+        // Each thread has a heap of its own, which keeps what other threads free. With tokio's 512
         // threads for files a job takes many times its `--memory`.
         runtime.max_blocking_threads(FILE_THREADS);
     }
@@ -175,19 +157,7 @@ fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
     let code = match command {
         Command::Serve(options) => runtime.block_on(serve::run(&options, matches)),
         Command::Dev(options) => runtime.block_on(dev::run(*options, matches)),
-        Command::Cluster(ClusterCommand::Init(options)) => founding::init(&options),
-        Command::Cluster(ClusterCommand::Status(options)) => status::status(&options),
-        Command::Cluster(ClusterCommand::Restore(options)) => founding::restore(&options),
-        Command::Cluster(ClusterCommand::Why(options)) => runtime.block_on(why::why(&options)),
-        Command::Cluster(ClusterCommand::Add(options)) => placing::add(&options),
-        Command::Cluster(ClusterCommand::Drain(options)) => placing::drain(&options),
-        Command::Cluster(ClusterCommand::Replace(options)) => placing::replace(&options),
-        Command::Cluster(ClusterCommand::Move(options)) => placing::relocate(&options),
-        Command::Cluster(ClusterCommand::Chains(options)) => placing::chains(&options),
-        Command::Cluster(ClusterCommand::Maintenance(options)) => maintenance::run(&options),
-        Command::Cluster(ClusterCommand::Mode(options)) => {
-            runtime.block_on(cluster::change_mode(&options))
-        }
+        Command::Cluster(command) => runtime.block_on(cluster::run(&command)),
         Command::Check(options) => care::check(&options),
         Command::Repair(options) => care::repair(&options),
         Command::Keys(options) => runtime.block_on(keys::run(options)),

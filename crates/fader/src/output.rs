@@ -1,6 +1,6 @@
 //! Standard output of the commands that print data, and failures in words.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -19,6 +19,29 @@ pub(crate) fn print(text: &str) -> Result<()> {
 pub(crate) fn tell(text: &str) {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let _ = print(&format!("{text}{end}"));
+}
+
+/// Writes a line to standard error: progress, or what a user should know. A command goes on when
+/// the reader of it went away, as with `2>&1 | head`.
+macro_rules! note {
+    () => {
+        $crate::output::to_standard_error(format_args!("\n"))
+    };
+    ($($text:tt)*) => {
+        $crate::output::to_standard_error(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
+/// As `note!`, within a line.
+macro_rules! note_part {
+    ($($text:tt)*) => {
+        $crate::output::to_standard_error(format_args!($($text)*))
+    };
+}
+
+/// What `note!` does: `eprintln!` would panic without a reader.
+pub(crate) fn to_standard_error(text: fmt::Arguments<'_>) {
+    let _ = io::stderr().lock().write_fmt(text);
 }
 
 /// Whether the reader of our output went away, as `| head` does: the end, and no failure.

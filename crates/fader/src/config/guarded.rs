@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_may_is_told_with_what_mends_it() {
+    fn permissions_of_others_are_reported_with_the_repair() {
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("key.pem");
         fs::write(&key, "").expect("a file");

@@ -30,18 +30,20 @@ impl Given {
 /// What the names of limits of SQS begin with.
 const SQS: &str = "sqs.";
 
-/// One limit: its name in the file, and how to read and set it.
+/// One limit: its name in the file, the thing that it bounds, and how to read and set it.
 struct Limit<L> {
     name: &'static str,
+    meaning: &'static str,
     get: fn(&L) -> u64,
     set: fn(&mut L, u64),
 }
 
 /// A limit that is a `u64`.
 macro_rules! wide {
-    ($name:literal, $field:ident) => {
+    ($name:literal, $field:ident, $meaning:literal) => {
         Limit {
             name: $name,
+            meaning: $meaning,
             get: |l| l.$field,
             set: |l, value| l.$field = value,
         }
@@ -50,9 +52,10 @@ macro_rules! wide {
 
 /// A limit that is a `usize`.
 macro_rules! narrow {
-    ($name:literal, $field:ident) => {
+    ($name:literal, $field:ident, $meaning:literal) => {
         Limit {
             name: $name,
+            meaning: $meaning,
             get: |l| l.$field as u64,
             set: |l, value| l.$field = usize::try_from(value).unwrap_or(usize::MAX),
         }
@@ -60,40 +63,140 @@ macro_rules! narrow {
 }
 
 const LIMITS: [Limit<simpledb::Limits>; 14] = [
-    wide!("domains-per-account", domains_per_account),
-    wide!("domain-bytes", domain_bytes),
-    wide!("domain-pairs", domain_pairs),
-    narrow!("item-pairs", item_pairs),
-    narrow!("text-bytes", text_bytes),
-    narrow!("submitted-attributes", submitted_attributes),
-    narrow!("submitted-items", submitted_items),
-    narrow!("requested-attributes", requested_attributes),
-    narrow!("page-items", page_items),
-    narrow!("page-items-default", page_items_default),
-    narrow!("page-bytes", page_bytes),
-    narrow!("select-comparisons", select_comparisons),
-    narrow!("select-attributes", select_attributes),
-    narrow!("expression-bytes", expression_bytes),
+    wide!(
+        "domains-per-account",
+        domains_per_account,
+        "domains of one account"
+    ),
+    wide!(
+        "domain-bytes",
+        domain_bytes,
+        "bytes of the item names, distinct attribute names and values of a domain"
+    ),
+    wide!(
+        "domain-pairs",
+        domain_pairs,
+        "pairs of attribute name and value of a domain"
+    ),
+    narrow!(
+        "item-pairs",
+        item_pairs,
+        "pairs of attribute name and value of an item"
+    ),
+    narrow!(
+        "text-bytes",
+        text_bytes,
+        "bytes of an item name, an attribute name or a value"
+    ),
+    narrow!(
+        "submitted-attributes",
+        submitted_attributes,
+        "attributes in one PutAttributes or DeleteAttributes"
+    ),
+    narrow!(
+        "submitted-items",
+        submitted_items,
+        "items in one BatchPutAttributes or BatchDeleteAttributes"
+    ),
+    narrow!(
+        "requested-attributes",
+        requested_attributes,
+        "attributes named in one GetAttributes or Select"
+    ),
+    narrow!("page-items", page_items, "items in one page of Select"),
+    narrow!(
+        "page-items-default",
+        page_items_default,
+        "items in one page of a Select without LIMIT"
+    ),
+    narrow!(
+        "page-bytes",
+        page_bytes,
+        "bytes of the names and values in one page of Select"
+    ),
+    narrow!(
+        "select-comparisons",
+        select_comparisons,
+        "comparisons in one Select expression"
+    ),
+    narrow!(
+        "select-attributes",
+        select_attributes,
+        "different attributes in one Select expression"
+    ),
+    narrow!(
+        "expression-bytes",
+        expression_bytes,
+        "bytes of a Select or Query expression"
+    ),
 ];
 
 const OF_SQS: [Limit<sqs::Limits>; 17] = [
-    wide!("queues-per-account", queues_per_account),
-    wide!("recreate-s", recreate_s),
-    wide!("purge-s", purge_s),
-    narrow!("message-bytes", message_bytes),
-    narrow!("batch-entries", batch_entries),
-    narrow!("receive-messages", receive_messages),
-    wide!("wait-s", wait_s),
-    wide!("visibility-s", visibility_s),
-    wide!("delay-s", delay_s),
-    wide!("in-flight", in_flight),
-    narrow!("message-attributes", message_attributes),
-    narrow!("tags", tags),
-    narrow!("policy-bytes", policy_bytes),
-    narrow!("statement-actions", statement_actions),
-    wide!("deduplication-s", deduplication_s),
-    wide!("moves-per-second", moves_per_second),
-    narrow!("page-queues", page_queues),
+    wide!(
+        "queues-per-account",
+        queues_per_account,
+        "queues of one account; AWS has no limit"
+    ),
+    wide!(
+        "recreate-s",
+        recreate_s,
+        "seconds after the deletion of a queue in which its name stays taken"
+    ),
+    wide!(
+        "purge-s",
+        purge_s,
+        "seconds after a purge in which the queue is not purged again"
+    ),
+    narrow!(
+        "message-bytes",
+        message_bytes,
+        "bytes of a message's body with its attributes, and of a batch's messages together"
+    ),
+    narrow!("batch-entries", batch_entries, "entries of one batch"),
+    narrow!(
+        "receive-messages",
+        receive_messages,
+        "messages of one receive"
+    ),
+    wide!("wait-s", wait_s, "seconds of the longest long poll"),
+    wide!(
+        "visibility-s",
+        visibility_s,
+        "seconds of the longest visibility timeout, from the receive on"
+    ),
+    wide!("delay-s", delay_s, "seconds of the longest delay"),
+    wide!(
+        "in-flight",
+        in_flight,
+        "messages of one queue that are in flight"
+    ),
+    narrow!(
+        "message-attributes",
+        message_attributes,
+        "attributes of one message"
+    ),
+    narrow!("tags", tags, "tags of one queue"),
+    narrow!("policy-bytes", policy_bytes, "bytes of a policy"),
+    narrow!(
+        "statement-actions",
+        statement_actions,
+        "actions of a statement that AddPermission writes"
+    ),
+    wide!(
+        "deduplication-s",
+        deduplication_s,
+        "seconds for which a deduplication id is remembered"
+    ),
+    wide!(
+        "moves-per-second",
+        moves_per_second,
+        "messages that a move task moves in a second"
+    ),
+    narrow!(
+        "page-queues",
+        page_queues,
+        "queues, or sources of a dead-letter queue, in one page"
+    ),
 ];
 /// The longest poll that a node lets wait.
 const WAIT_S_MAX: u64 = 20;
@@ -128,6 +231,14 @@ fn find<'a, L>(limits: &'a [Limit<L>], table: &str, name: &str) -> Result<&'a Li
         bail!("[{table}] knows no `{name}`; it knows {}", names.join(", "));
     };
     Ok(limit)
+}
+
+/// Every limit's name and the thing that it bounds.
+pub(super) fn meanings() -> Vec<(String, &'static str)> {
+    let simpledb = LIMITS.iter().map(|it| (it.name.to_owned(), it.meaning));
+    let of_sqs = OF_SQS.iter();
+    let of_sqs = of_sqs.map(|it| (format!("{SQS}{}", it.name), it.meaning));
+    simpledb.chain(of_sqs).collect()
 }
 
 /// Every limit's name and value.

@@ -15,8 +15,8 @@ pub(crate) const ROOT: &str = "/fader";
 /// The port of a ZooKeeper server that is named without one.
 const PORT: &str = "2181";
 /// MiB that are compared and taken in a second, and the most that can be said.
-const FILL_MB: u64 = 32;
-const FILL_MB_MAX: u64 = 16 << 10;
+const TRANSFER_MB: u64 = 32;
+const TRANSFER_MB_MAX: u64 = 16 << 10;
 /// Bytes of a file of credentials.
 const CREDENTIALS_MAX: u64 = 1024;
 
@@ -29,8 +29,8 @@ pub(crate) struct Membership {
     pub(crate) zookeeper_path: Setting<String>,
     pub(crate) zookeeper_files: Files,
     pub(crate) cluster_key: Setting<Option<PathBuf>>,
-    pub(crate) speaks: Setting<u32>,
-    pub(crate) fill_mb: Setting<u64>,
+    pub(crate) cluster_version_max: Setting<u32>,
+    pub(crate) transfer_mb: Setting<u64>,
 }
 
 /// By which files ZooKeeper and this process know each other.
@@ -56,8 +56,8 @@ impl Files {
         }
     }
 
-    fn proofs(&self) -> Proofs<'_> {
-        Proofs {
+    fn proofs(&self) -> ZooKeeperTlsFiles<'_> {
+        ZooKeeperTlsFiles {
             credentials: self.credentials.value.as_deref(),
             authorities: self.authorities.value.as_deref(),
             certificate: self.certificate.value.as_deref(),
@@ -72,9 +72,9 @@ pub(crate) struct Member {
     pub(crate) peer_listen: SocketAddr,
     pub(crate) zookeeper: ZooKeeperSettings,
     pub(crate) key: PathBuf,
-    pub(crate) speaks: Version,
+    pub(crate) cluster_version_max: Version,
     /// Bytes in a second.
-    pub(crate) fill_rate: u64,
+    pub(crate) transfer_rate: u64,
 }
 
 impl Membership {
@@ -114,8 +114,18 @@ impl Membership {
                 given.cluster_key.as_ref(),
                 filed.cluster_key.as_ref(),
             ),
-            speaks: choice.pick("speaks", given.speaks, filed.speaks, Version::NEWEST.0),
-            fill_mb: choice.pick("fill_mb", given.fill_mb, filed.fill_mb, FILL_MB),
+            cluster_version_max: choice.pick(
+                "cluster_version_max",
+                given.cluster_version_max,
+                filed.cluster_version_max,
+                Version::NEWEST.0,
+            ),
+            transfer_mb: choice.pick(
+                "transfer_mb",
+                given.transfer_mb,
+                filed.transfer_mb,
+                TRANSFER_MB,
+            ),
         }
     }
 
@@ -139,8 +149,8 @@ impl Membership {
                 ),
             };
         };
-        if !(1..=FILL_MB_MAX).contains(&self.fill_mb.value) {
-            bail!("fill-mb is 1 to {FILL_MB_MAX}");
+        if !(1..=TRANSFER_MB_MAX).contains(&self.transfer_mb.value) {
+            bail!("transfer-mb is 1 to {TRANSFER_MB_MAX}");
         }
         if listen.ip().is_unspecified() {
             bail!(
@@ -157,15 +167,16 @@ impl Membership {
                 &self.zookeeper_files.proofs(),
             )?,
             key: key.clone(),
-            fill_rate: self.fill_mb.value << 20,
-            speaks: spoken(&self.speaks.value.to_string()).map_err(Error::msg)?,
+            transfer_rate: self.transfer_mb.value << 20,
+            cluster_version_max: spoken(&self.cluster_version_max.value.to_string())
+                .map_err(Error::msg)?,
         }))
     }
 
     /// Every setting with its value.
     pub(super) fn rows<'a>(&'a self) -> [(&'static str, String, &'a super::Origin); 11] {
         fn text<T: ToString>(value: Option<&T>) -> String {
-            value.map_or("-".to_owned(), T::to_string)
+            value.map_or(super::table::NONE.to_owned(), T::to_string)
         }
         let path = |path: &Option<PathBuf>| text(path.as_ref().map(|path| path.display()).as_ref());
         let file = |name, it: &'a Setting<Option<PathBuf>>| (name, path(&it.value), &it.origin);
@@ -192,11 +203,15 @@ impl Membership {
             file("zookeeper-certificate", &files.certificate),
             file("zookeeper-key", &files.key),
             file("cluster-key", &self.cluster_key),
-            ("speaks", self.speaks.value.to_string(), &self.speaks.origin),
             (
-                "fill-mb",
-                self.fill_mb.value.to_string(),
-                &self.fill_mb.origin,
+                "cluster-version-max",
+                self.cluster_version_max.value.to_string(),
+                &self.cluster_version_max.origin,
+            ),
+            (
+                "transfer-mb",
+                self.transfer_mb.value.to_string(),
+                &self.transfer_mb.origin,
             ),
         ]
     }
@@ -204,7 +219,7 @@ impl Membership {
 
 /// Those files, as they are named.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Proofs<'a> {
+pub(crate) struct ZooKeeperTlsFiles<'a> {
     /// `user:password`.
     pub(crate) credentials: Option<&'a Path>,
     /// Certificates of the servers' authorities; with them the way is TLS.
@@ -219,7 +234,11 @@ pub(crate) struct Proofs<'a> {
 ///
 /// # Errors
 /// When the credentials are none, or others can read them; when certificates cannot be used.
-pub(crate) fn zookeeper(hosts: &str, root: &str, proofs: &Proofs<'_>) -> Result<ZooKeeperSettings> {
+pub(crate) fn zookeeper(
+    hosts: &str,
+    root: &str,
+    proofs: &ZooKeeperTlsFiles<'_>,
+) -> Result<ZooKeeperSettings> {
     let hosts = hosts
         .split(',')
         .map(str::trim)
@@ -240,7 +259,7 @@ pub(crate) fn zookeeper(hosts: &str, root: &str, proofs: &Proofs<'_>) -> Result<
     })
 }
 
-fn tls(proofs: &Proofs<'_>) -> Result<Option<Tls>> {
+fn tls(proofs: &ZooKeeperTlsFiles<'_>) -> Result<Option<Tls>> {
     let read = |path: &Path| {
         std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
     };
@@ -279,7 +298,7 @@ pub(crate) fn spoken(text: &str) -> Result<Version, String> {
     let version = text.parse().map(Version).ok();
     version
         .filter(|version| (min..=max).contains(version))
-        .ok_or_else(|| format!("this binary speaks versions {min} to {max}"))
+        .ok_or_else(|| format!("this binary supports versions {min} to {max}"))
 }
 
 fn read_credentials(path: &Path) -> Result<Secret> {

@@ -19,18 +19,25 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 use fader_gateway::Limit;
 use fader_node::Secret;
+use fader_services::ErrorCode;
 use fader_services::request::Limits;
 use membership::Membership;
 use root::{RootValues, root};
 use serde::{Deserialize, Deserializer};
 
+use crate::failure::Failure;
+
 pub(crate) mod blocks;
 mod buckets;
+mod defaults;
 mod guarded;
 mod limits;
 pub(crate) mod membership;
 mod root;
 mod table;
+
+pub(crate) use defaults::{SettingDoc, limit_docs, setting_docs};
+
 /// The names of a list with commas between them.
 pub(crate) fn names(list: &str) -> Vec<String> {
     let names = list.split(',').map(str::trim);
@@ -47,9 +54,9 @@ mod tests;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where it listens unless said.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4566);
+pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4566);
 /// The folder of the data unless said.
-const DATA: &str = "./fader-data";
+pub(crate) const DATA: &str = "./fader-data";
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -82,20 +89,21 @@ pub(crate) struct FileOption {
 /// What flags, environment or file say; each may say nothing.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(mut_args(defaults::shown))]
 pub(crate) struct Values {
-    /// Address and port to listen on; port 0 takes a free one. [default: 127.0.0.1:4566]
+    /// Address and port to listen on; port 0 takes a free one.
     #[arg(long, env = "FADER_LISTEN", value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
 
-    /// Folder of the data; created on first start. [default: ./fader-data]
+    /// Folder of the data; created on first start.
     #[arg(long, env = "FADER_DATA", value_name = "FOLDER")]
     data: Option<PathBuf>,
 
-    /// When a write is acknowledged. [default: disk]
+    /// When a write is acknowledged.
     #[arg(long, env = "FADER_DURABILITY", value_name = "WHEN")]
     durability: Option<Durability>,
 
-    /// Certificate chain for TLS (PEM); needs --tls-key.
+    /// Certificate chain for TLS (PEM); needs --tls-key. With it the server speaks https only.
     #[arg(long, env = "FADER_TLS_CERTIFICATE", value_name = "FILE")]
     tls_certificate: Option<PathBuf>,
 
@@ -115,16 +123,16 @@ pub(crate) struct Values {
     anonymous: Option<bool>,
 
     /// Names by which browsers may reach an anonymous server, beside addresses and localhost, with
-    /// commas between them. Pages of other sites are refused. [default: none]
+    /// commas between them. Pages of other sites are refused.
     #[arg(long, env = "FADER_HOST", value_name = "NAME,…")]
     host: Option<String>,
 
-    /// Domains of S3 (BUCKET.DOMAIN), with commas between them. [default: localhost]
+    /// Domains of S3 (BUCKET.DOMAIN), with commas between them.
     #[arg(long, env = "FADER_S3_DOMAIN", value_name = "NAMES")]
     s3_domain: Option<String>,
 
     /// Who owns the objects of new buckets that do not say: BucketOwnerEnforced (no ACL counts),
-    /// BucketOwnerPreferred or ObjectWriter. [default: BucketOwnerEnforced]
+    /// BucketOwnerPreferred or ObjectWriter.
     #[arg(long, env = "FADER_S3_OWNERSHIP", value_name = "OWNERSHIP")]
     s3_ownership: Option<String>,
 
@@ -140,7 +148,7 @@ pub(crate) struct Values {
     )]
     s3_public_access: Option<bool>,
 
-    /// Seconds of a day of lifecycle rules, for tests. [default: 86400]
+    /// Seconds of a day of lifecycle rules, for tests.
     #[arg(
         long,
         env = "FADER_S3_DAY_S",
@@ -149,38 +157,41 @@ pub(crate) struct Values {
     )]
     s3_day_s: Option<u64>,
 
-    /// Memory for cached data, in MiB. [default: 64]
+    /// Memory for cached data, in MiB.
     #[arg(long, env = "FADER_CACHE_MB", value_name = "MIB")]
     cache_mb: Option<u64>,
 
     /// Connections served at once. For one more, an idle one is closed, strangers' first; where
-    /// none is idle it is answered 503. Fewer where `ulimit -n` leaves fewer. [default: 4096]
+    /// none is idle it is answered 503. Fewer where `ulimit -n` leaves fewer.
     #[arg(long, env = "FADER_CONNECTIONS_MAX", value_name = "COUNT")]
     connections_max: Option<usize>,
 
-    /// Those of one address; of IPv6, of 64 bits of it. [default: half of all]
+    /// Those of one address; of IPv6, of 64 bits of it. Without it, half of all connections.
     #[arg(long, env = "FADER_CONNECTIONS_PER_ADDRESS", value_name = "COUNT")]
     connections_per_address: Option<usize>,
 
-    /// A capacity on purpose, to try clients on: what is beyond is refused with 503, as SimpleDB
-    /// did. Gets (all that only reads) and puts are limited apart, in requests a second, with a
-    /// burst, or in requests at a time, with a queue; `latency` is added to every answer, `work` to
-    /// those that are carried out. Such as `gets=1300/s+100,puts=75/s+10,latency=113ms` or
-    /// `gets=32+200,work=20ms`. [default: none]
+    /// A capacity on purpose, to try clients on, such as `gets=1300/s+100,puts=75/s+10`. Requests
+    /// beyond it are refused with 503, as SimpleDB did.
+    ///
+    /// Gets (all that only reads) and puts are limited apart. The limit is in requests a second,
+    /// with a burst, or in requests at a time, with a queue. `latency` is added to every answer,
+    /// `work` to those that are carried out. Such as `gets=1300/s+100,puts=75/s+10,latency=113ms`
+    /// or `gets=32+200,work=20ms`.
     #[arg(long, env = "FADER_LIMIT", value_name = "LIMIT")]
     #[serde(deserialize_with = "limit")]
     limit: Option<Limit>,
 
-    /// How log lines look; they go to standard error. [default: text]
+    /// How log lines look; they go to standard error.
     #[arg(long, env = "FADER_LOG_FORMAT", value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 
     /// What is logged: error, warn, info, debug or trace, also per module, such as
-    /// `info,fader_node=debug`. [default: info]
+    /// `info,fader_node=debug`.
     #[arg(long, env = "FADER_LOG_LEVEL", value_name = "LEVEL")]
     log_level: Option<String>,
 
-    /// Name of this member of a cluster, one of those that `fader cluster init` was given.
+    /// Name of this member of a cluster, one of those that `fader cluster init` was given. It needs
+    /// --peer-listen, --zookeeper and --cluster-key.
     #[arg(long, env = "FADER_NODE", value_name = "NAME")]
     node: Option<String>,
 
@@ -188,15 +199,16 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_PEER_LISTEN", value_name = "ADDRESS:PORT")]
     peer_listen: Option<SocketAddr>,
 
-    /// Servers of ZooKeeper, in which the cluster is kept.
+    /// Servers of ZooKeeper, in which the cluster is kept; port 2181 where none is named.
     #[arg(long, env = "FADER_ZOOKEEPER", value_name = "HOST:PORT,…")]
     zookeeper: Option<String>,
 
-    /// Where in ZooKeeper. [default: /fader]
+    /// The place of the cluster in ZooKeeper.
     #[arg(long, env = "FADER_ZOOKEEPER_PATH", value_name = "PATH")]
     zookeeper_path: Option<String>,
 
-    /// File with user:password for ZooKeeper; the cluster is then open to nobody else.
+    /// File with user:password for ZooKeeper, mode 0600; the cluster is then open to these
+    /// credentials alone.
     #[arg(long, env = "FADER_ZOOKEEPER_CREDENTIALS", value_name = "FILE")]
     zookeeper_credentials: Option<PathBuf>,
 
@@ -212,41 +224,41 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_ZOOKEEPER_KEY", value_name = "FILE")]
     zookeeper_key: Option<PathBuf>,
 
-    /// File with the cluster's key, by which members know each other.
+    /// File with the cluster's key, by which members know each other; mode 0600.
     #[arg(long, env = "FADER_CLUSTER_KEY", value_name = "FILE")]
     cluster_key: Option<PathBuf>,
 
-    /// The greatest version of the cluster that this member speaks: with one that is older than it
-    /// could, the cluster's does not rise, and members can go back to that. [default: 5]
-    #[arg(long, env = "FADER_SPEAKS", value_name = "VERSION")]
-    speaks: Option<u32>,
+    /// The greatest version of the cluster that this member speaks. With an older one than it
+    /// could, the cluster's does not rise, and members can go back to that.
+    #[arg(long, env = "FADER_CLUSTER_VERSION_MAX", value_name = "VERSION")]
+    cluster_version_max: Option<u32>,
 
     /// What a member of a chain compares and takes in a second while it is filled, in MiB: the
-    /// rest is for clients. [default: 32]
-    #[arg(long, env = "FADER_FILL_MB", value_name = "MIB")]
-    fill_mb: Option<u64>,
+    /// rest is for clients.
+    #[arg(long, env = "FADER_TRANSFER_MB", value_name = "MIB")]
+    transfer_mb: Option<u64>,
 
-    /// Memory of all uploads to buckets together, in MiB. [default: 256]
+    /// Memory of all uploads to buckets together, in MiB.
     #[arg(long, env = "FADER_BLOCK_MEMORY_MB", value_name = "MIB")]
     block_memory_mb: Option<u64>,
 
     /// Bytes of objects that are read again in a second, in the background, to find damage, in MiB;
-    /// 0 for none. [default: 8]
+    /// 0 for none.
     #[arg(long, env = "FADER_SCRUB_MB", value_name = "MIB")]
     scrub_mb: Option<u64>,
 
     /// Room on the disk that objects leave free, for all else and for deletions, in MiB: beyond it
-    /// they are refused with 503. [default: 1024]
+    /// they are refused with 503.
     #[arg(long, env = "FADER_BLOCK_RESERVE_MB", value_name = "MIB")]
     block_reserve_mb: Option<u64>,
 
-    /// How long the bytes of an object stay after it was replaced or deleted, in seconds: a read
-    /// that is under way has so long. [default: 900]
+    /// How long the bytes of an object stay after it was replaced or deleted, in seconds. A read
+    /// that is under way has so long.
     #[arg(long, env = "FADER_GARBAGE_WAIT_S", value_name = "SECONDS")]
     garbage_wait_s: Option<u64>,
 
-    /// How long an upload of an object or a part may take, in seconds; what of it is not committed
-    /// then is refused and removed. [default: 86400]
+    /// How long an upload of an object or a part may take, in seconds. What of it is not committed
+    /// then is refused and removed.
     #[arg(long, env = "FADER_UPLOAD_LEASE_S", value_name = "SECONDS")]
     upload_lease_s: Option<u64>,
 
@@ -359,19 +371,36 @@ impl Choice<'_> {
 /// # Errors
 /// When a part cannot be read or the parts contradict each other.
 pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) -> Result<Config> {
+    let config = combine(file, given, matches);
+    Ok(config.map_err(|error| Failure::of(ErrorCode::ConfigurationInvalid, error))?)
+}
+
+fn combine(file: &FileOption, given: Values, matches: &ArgMatches) -> Result<Config> {
     let path = file.config.as_deref();
-    let filed = path.map(read).transpose()?.unwrap_or_default();
+    let mut filed = path.map(read).transpose()?.unwrap_or_default();
+    let root = root(std::mem::take(&mut filed.root), path)?;
+    let limits = limits::changed(&filed.limits)?;
     let choice = Choice {
         matches,
         file: path,
     };
+    check(choose(&choice, given, filed, Checked { root, limits }))
+}
+
+/// The parts of a configuration that may be refused, after their checks.
+struct Checked {
+    root: Setting<Option<(String, Secret)>>,
+    limits: Limits,
+}
+
+fn choose(choice: &Choice<'_>, given: Values, filed: Values, checked: Checked) -> Config {
     let optional = |id, given: Option<PathBuf>, filed: Option<PathBuf>| {
         choice.pick(id, given.map(Some), filed.map(Some), None)
     };
-    let config = Config {
-        membership: Membership::choose(&choice, &given, &filed),
-        blocks: Blocks::choose(&choice, &given, &filed),
-        buckets: Buckets::choose(&choice, &given, &filed),
+    Config {
+        membership: Membership::choose(choice, &given, &filed),
+        blocks: Blocks::choose(choice, &given, &filed),
+        buckets: Buckets::choose(choice, &given, &filed),
         listen: choice.pick("listen", given.listen, filed.listen, LISTEN),
         data: choice.pick("data", given.data, filed.data, PathBuf::from(DATA)),
         durability: choice.pick(
@@ -414,13 +443,12 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
             filed.log_level,
             "info".to_owned(),
         ),
-        root: root(filed.root, path)?,
-        limits: limits::changed(&filed.limits)?,
+        root: checked.root,
+        limits: checked.limits,
         given_limits: filed.limits,
-        file: path.map(Path::to_path_buf),
+        file: choice.file.map(Path::to_path_buf),
         warnings: Vec::new(),
-    };
-    check(config)
+    }
 }
 
 /// The folder of the data alone, for commands that need nothing else.
@@ -428,7 +456,8 @@ pub(crate) fn resolve(file: &FileOption, given: Values, matches: &ArgMatches) ->
 /// # Errors
 /// When the file cannot be read.
 pub(crate) fn data_folder(file: &FileOption, given: Option<PathBuf>) -> Result<PathBuf> {
-    let filed = file.config.as_deref().map(read).transpose()?;
+    let filed = file.config.as_deref().map(read).transpose();
+    let filed = filed.map_err(|error| Failure::of(ErrorCode::ConfigurationInvalid, error))?;
     let folder = given.or(filed.and_then(|values| values.data));
     Ok(folder.unwrap_or_else(|| PathBuf::from(DATA)))
 }

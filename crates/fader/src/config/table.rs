@@ -6,9 +6,17 @@ use clap::ValueEnum;
 
 use super::{Config, Origin, limits};
 
+/// The value of a setting that has none.
+pub(super) const NONE: &str = "-";
+
 impl Config {
     /// Every setting as `name  value  origin`, one a line.
     pub(crate) fn table(&self) -> String {
+        columns(&self.rows())
+    }
+
+    /// Every setting as name, value and origin; [`NONE`] where it has no value.
+    pub(super) fn rows(&self) -> Vec<[String; 3]> {
         let mut rows = Vec::new();
         let mut row = |name: &str, value: String, origin: &Origin| {
             rows.push([name.to_owned(), value, origin.to_string()]);
@@ -69,7 +77,7 @@ impl Config {
         }
         let (id, secret) = match &self.root.value {
             Some((id, _)) => (id.as_str(), "(hidden)"),
-            None => ("-", "-"),
+            None => (NONE, NONE),
         };
         row("root.access-key", id.to_owned(), &self.root.origin);
         row("root.secret-key", secret.to_owned(), &self.root.origin);
@@ -78,13 +86,13 @@ impl Config {
             let origin = file.map_or(Origin::Default, Origin::File);
             row(&format!("limits.{name}"), value.to_string(), &origin);
         }
-        columns(&rows)
+        rows
     }
 }
 
 /// The value, or a dash in its place.
 fn shown(value: Option<impl fmt::Display>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+    value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }
 
 fn value_name(value: &impl ValueEnum) -> String {

@@ -2,7 +2,8 @@
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::{Config, FileOption, Values, parse, resolve};
+use super::table::NONE;
+use super::{Config, FileOption, Values, limit_docs, parse, resolve, setting_docs};
 
 fn config(file: Option<&str>, flags: &[&str]) -> anyhow::Result<Config> {
     let folder = tempfile::tempdir()?;
@@ -41,6 +42,34 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     assert_eq!(row("limits.page-items "), "limits.page-items 2500 default");
 }
 
+/// Help has the default of each setting once, as the configuration in force has it.
+#[test]
+fn help_and_the_reference_show_the_defaults_in_force() {
+    let rows = config(None, &[]).unwrap().rows();
+    let mut command = Values::augment_args(Command::new("serve"));
+    let help = command.render_long_help().to_string();
+    let of_flags = rows.iter().filter(|[name, value, _]| {
+        value != NONE && !name.starts_with("limits.") && !name.starts_with("root.")
+    });
+    let shown = of_flags.map(|[name, value, _]| {
+        let at = help.find(&format!("--{name} <"));
+        let at = at.or_else(|| help.find(&format!("--{name}[")));
+        let rest = &help[at.unwrap_or_else(|| panic!("no --{name}"))..];
+        let end = rest[2..].find("      --").unwrap_or(rest.len() - 2) + 2;
+        let words: Vec<&str> = rest[..end].split_whitespace().collect();
+        let default = format!("[default: {value}]");
+        assert_eq!(words.join(" ").matches("[default:").count(), 1, "{name}");
+        assert!(words.join(" ").contains(&default), "{name} lacks {default}");
+    });
+    assert_eq!(shown.count(), help.matches("[default:").count());
+    for it in setting_docs().into_iter().chain(limit_docs()) {
+        let row = rows.iter().find(|[name, ..]| *name == it.key);
+        let value = row.map_or(NONE, |[_, value, _]| value);
+        assert_eq!(it.default.as_deref().unwrap_or(NONE), value, "{}", it.key);
+        assert!(!it.meaning.contains("[default"), "{}", it.key);
+    }
+}
+
 #[test]
 fn a_limit_is_read_shown_and_refused_when_it_makes_no_sense() {
     assert_eq!(config(None, &[]).unwrap().limit.value, None);
@@ -76,7 +105,7 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
-fn what_is_wrong_in_the_file_is_named_without_quoting_it() {
+fn mistakes_in_the_file_are_named_without_a_quote() {
     let error = refusal(
         Some("[root]\nsecret-key = \"hidden\"\nsecretkey = 1\n"),
         &[],
@@ -159,13 +188,20 @@ fn a_member_speaks_what_this_binary_can_and_is_filled_at_a_rate() {
         "--cluster-key=key",
     ];
     let with = |more: &[&'static str]| [&member, more].concat();
-    let chosen = config(Some("speaks = 2"), &with(&["--fill-mb", "8"])).unwrap();
+    let chosen = config(
+        Some("cluster-version-max = 2"),
+        &with(&["--transfer-mb", "8"]),
+    )
+    .unwrap();
     let chosen = chosen.membership.member().unwrap().unwrap();
-    assert_eq!((chosen.speaks.0, chosen.fill_rate), (2, 8 << 20));
+    assert_eq!(
+        (chosen.cluster_version_max.0, chosen.transfer_rate),
+        (2, 8 << 20)
+    );
     for (flags, why) in [
-        (["--speaks", "6"], "speaks versions 2 to 5"),
-        (["--speaks", "1"], "speaks versions 2 to 5"),
-        (["--fill-mb", "0"], "fill-mb is 1 to"),
+        (["--cluster-version-max", "7"], "supports versions 2 to 6"),
+        (["--cluster-version-max", "1"], "supports versions 2 to 6"),
+        (["--transfer-mb", "0"], "transfer-mb is 1 to"),
     ] {
         assert!(refusal(None, &with(&flags)).contains(why), "{flags:?}");
     }

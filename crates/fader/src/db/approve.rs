@@ -51,9 +51,9 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let done = database.review(&options.collection, &mut judge).await?;
     output::print(&lines)?;
     let (approved, rejected, waiting) = (done.approved, done.rejected, done.waiting);
-    eprintln!("{approved} records approved, {rejected} rejected, {waiting} wait");
+    note!("{approved} records approved, {rejected} rejected, {waiting} wait");
     if done.damaged > 0 {
-        eprintln!("{} messages cannot be read and stay", done.damaged);
+        note!("{} messages cannot be read and stay", done.damaged);
     }
     database.close().await?;
     Ok(ExitCode::SUCCESS)

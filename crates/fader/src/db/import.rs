@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use fader_client::Access;
 use fader_cloud::ErrorKind;
@@ -22,6 +22,8 @@ use serde_json::{Map, Value};
 use super::price::Price;
 use super::sort::{Record, Sorter};
 use crate::cloud::Where;
+use crate::failure;
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupts};
 use crate::sdb::progress::Progress;
 
 /// Lines of one transaction, and their bytes: one message holds them.
@@ -29,8 +31,6 @@ const LINES: u64 = 1_000;
 const BYTES: usize = 120_000;
 /// After so many records progress is shown.
 const SHOWN: u64 = 10_000;
-/// The exit code after an interrupt (128 + SIGINT).
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// What to import, how and where from.
 #[derive(Args)]
@@ -108,7 +108,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let database = super::open(&options.at, Access::Write).await?;
     let collection = database.collection(&options.collection).await?;
     let Some(key) = options.key.clone().or(collection.key) else {
-        bail!("which field is the key? say --key FIELD");
+        return failure::invalid("which field is the key? say --key FIELD");
     };
     let lines = open(options).with_context(|| options.file.display().to_string())?;
     let mut import = Import {
@@ -120,13 +120,14 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         committed: 0,
         bad: 0,
     };
+    let mut interrupts = Interrupts::listen()?;
     let outcome = tokio::select! {
         done = import.all(lines) => done.map(|()| true),
-        _ = tokio::signal::ctrl_c() => Ok(false),
+        () = interrupts.next() => Ok(false),
     };
     import.progress.finish();
     let (committed, bad) = (import.committed, import.bad);
-    eprintln!("{committed} lines are committed, {bad} bad ones left out");
+    note!("{committed} lines are committed, {bad} bad ones left out");
     match outcome {
         Ok(true) => {
             options.price.show_all(&database)?;
@@ -282,8 +283,15 @@ impl Import<'_> {
         let key = match fields.get(&self.key) {
             Some(Value::String(key)) => key.clone(),
             Some(Value::Number(key)) => key.to_string(),
-            Some(_) => bail!("field {:?} is neither text nor a number", self.key),
-            None => bail!("there is no field {:?}", self.key),
+            Some(_) => {
+                return failure::invalid(format_args!(
+                    "field {:?} is neither text nor a number",
+                    self.key
+                ));
+            }
+            None => {
+                return failure::invalid(format_args!("there is no field {:?}", self.key));
+            }
         };
         let value = serde_json::to_vec(fields)?;
         for (what, size, max) in [
@@ -291,7 +299,9 @@ impl Import<'_> {
             ("record", value.len(), RECORD_BYTES_MAX),
         ] {
             if max < size {
-                bail!("a {what} of {size} bytes: at most {max} are possible");
+                return failure::invalid(format_args!(
+                    "a {what} of {size} bytes: at most {max} are possible"
+                ));
             }
         }
         Ok((key.into_bytes(), value))
@@ -327,7 +337,9 @@ fn open(options: &Options) -> Result<Lines> {
     let is_stdin = options.file.as_os_str() == "-";
     let file = || File::open(&options.file).context("it cannot be opened");
     match format {
-        Format::Parquet if is_stdin => bail!("Parquet is read from its end: name a file"),
+        Format::Parquet if is_stdin => {
+            failure::invalid("Parquet is read from its end: name a file")
+        }
         Format::Parquet => super::parquet::rows(file()?),
         _ if is_stdin => lines(Box::new(std::io::stdin()), format),
         _ => lines(Box::new(file()?), format),

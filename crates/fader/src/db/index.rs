@@ -4,13 +4,14 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_client::Access;
 use fader_database::{IndexRange, IndexValue, Level};
 
 use super::read::{Scan, print};
 use crate::cloud::Where;
+use crate::failure;
 use crate::output::{self, visible};
 use crate::sdb::progress::Progress;
 
@@ -68,7 +69,9 @@ impl Kind {
             Kind::Bool => match text {
                 "false" => IndexValue::Bool(false),
                 "true" => IndexValue::Bool(true),
-                _ => bail!("{text:?} is neither true nor false"),
+                _ => {
+                    return failure::invalid(format_args!("{text:?} is neither true nor false"));
+                }
             },
         })
     }

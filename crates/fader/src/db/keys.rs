@@ -9,12 +9,13 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_client::{Access, system_runtime};
 use fader_database::{Identity, PublicIdentity};
 
 use crate::cloud::Where;
+use crate::failure;
 use crate::output::{self, visible};
 
 /// Names another file of the identity.
@@ -67,7 +68,9 @@ fn parse(path: &Path, text: &str) -> Result<Identity> {
     let mode = fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 {
         let path = path.display();
-        bail!("{path} is readable by others: chmod 600 {path}");
+        return failure::invalid(format_args!(
+            "{path} is readable by others: chmod 600 {path}"
+        ));
     }
     let found = Identity::parse(text);
     found.with_context(|| format!("{} is no identity: restore it from a copy", path.display()))
@@ -92,9 +95,7 @@ pub(super) fn identity_or_new() -> Result<Identity> {
         .and_then(|()| file.sync_all())
         .with_context(context)?;
     let shown = path.display();
-    eprintln!(
-        "new identity in {shown}: keep a copy, without it your encrypted collections are lost"
-    );
+    note!("new identity in {shown}: keep a copy, without it your encrypted collections are lost");
     Ok(identity)
 }
 
@@ -110,7 +111,7 @@ pub(super) async fn grant(options: &Grant) -> Result<ExitCode> {
     database
         .grant(&options.collection, options.identity)
         .await?;
-    eprintln!(
+    note!(
         "the key is granted. Not set: access to {} and to its queues, which its service gives",
         visible(&options.at.url)
     );
@@ -122,10 +123,10 @@ pub(super) async fn rotate(options: &Rotate) -> Result<ExitCode> {
     let collection = &options.collection;
     database.rotate_key(collection, options.without).await?;
     if options.reseal {
-        eprintln!("sealing all pages with the new key");
+        note!("sealing all pages with the new key");
         let pages = database.reseal(collection).await;
         let pages = pages.context("some pages have the old key: run it again with --reseal")?;
-        eprintln!("{pages} pages are sealed with the new key");
+        note!("{pages} pages are sealed with the new key");
     }
     Ok(ExitCode::SUCCESS)
 }

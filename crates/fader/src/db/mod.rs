@@ -11,6 +11,8 @@ use fader_database::{CollectionSettings, Database, Level, Transaction};
 
 use self::price::Price;
 use crate::cloud::Where;
+use crate::failure;
+use crate::interrupt::Interrupts;
 use crate::output::{self, visible};
 
 mod approve;
@@ -40,7 +42,7 @@ Examples:
   fader db import file://$PWD/shop books books.parquet --keep-cost
   fader db cost file://$PWD/shop --by collection,stage
 
-Levels, each with the promises of those before it (docs/database.md):
+Levels, each with the promises of those before it (docs/how-to/database.md):
   naive       none: what others write at the same time gets lost
   basic       no acknowledged write is lost
   monotonic   a session reads its own writes, and never backwards
@@ -227,9 +229,10 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
             Command::Import(_) => unreachable!("it ends in its own way"),
         }
     };
+    let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         done = work => done,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+        () = interrupts.next() => bail!("interrupted"),
     }
 }
 
@@ -342,10 +345,10 @@ async fn finish(
 
 async fn drop_collection(options: &Drop) -> Result<ExitCode> {
     if !options.yes {
-        bail!(
+        return failure::invalid(format_args!(
             "this deletes all records of {:?}: say --yes",
             options.collection
-        );
+        ));
     }
     let database = open(&options.at, Access::Write).await?;
     database.drop_collection(&options.collection).await?;
@@ -380,11 +383,11 @@ async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
                     ),
                 ] {
                     if count > 0 {
-                        eprintln!("{count} {what}");
+                        note!("{count} {what}");
                     }
                 }
             }
-            Err(error) if options.watch => eprintln!("{error}; it is tried again"),
+            Err(error) if options.watch => note!("{error}; it is tried again"),
             Err(error) => return Err(error.into()),
         }
         if !options.watch {
@@ -443,7 +446,7 @@ async fn verify(at: &Where) -> Result<ExitCode> {
     for name in database.collections().await?.into_keys() {
         let report = database.verify(&name).await?;
         for problem in &report.problems {
-            eprintln!("{}: {problem}", visible(&name));
+            note!("{}: {problem}", visible(&name));
         }
         is_well &= report.problems.is_empty();
         let pages = report.leaves + report.nodes;
@@ -457,7 +460,7 @@ async fn verify(at: &Where) -> Result<ExitCode> {
             output::print(&text)?;
             if let Some(first) = report.missing.first() {
                 let count = report.missing.len();
-                eprintln!(
+                note!(
                     "{shown}, index {index}: {count} records have no entry, among them {first:?}; \
                      pending ones get theirs at the next checkpoint"
                 );

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_client::Access;
 use fader_cloud::{Count, PriceBook, Usage};
 use fader_database::Database;
 
+use crate::failure;
 use crate::output;
 
 /// Whether the price is shown.
@@ -62,7 +63,7 @@ impl Price {
             table.add_row(std::iter::once(stage.clone()).chain(rows(usage, &book)));
         }
         let (table, book, date) = (table.trim_fmt(), book.name, book.date);
-        eprintln!("{table}\nprices of {book}, {date}");
+        note!("{table}\nprices of {book}, {date}");
         Ok(())
     }
 }
@@ -72,7 +73,7 @@ pub(super) fn book(name: &str) -> Result<PriceBook> {
     let Some(book) = PriceBook::built_in(name) else {
         let known: Vec<_> = PriceBook::names().collect();
         let names = known.join(", ");
-        bail!("price book {name:?}: choose one of {names}");
+        return failure::invalid(format_args!("price book {name:?}: choose one of {names}"));
     };
     Ok(book)
 }

@@ -3,13 +3,14 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use fader_database::{Level, Transaction};
 
 use super::price::Price;
 use super::{ROWS, index};
 use crate::cloud::Where;
+use crate::failure;
 
 /// Whether reads see what no page has yet.
 #[derive(Args)]
@@ -27,7 +28,9 @@ impl Fresh {
         collection: &str,
     ) -> Result<()> {
         if self.fresh && !transaction.refresh(collection).await? {
-            bail!("--fresh: the queues of this service do not show all their messages");
+            return failure::invalid(
+                "--fresh: the queues of this service do not show all their messages",
+            );
         }
         Ok(())
     }
@@ -84,7 +87,7 @@ pub(super) async fn get(options: &Get) -> Result<ExitCode> {
     options.price.show(&transaction.usage())?;
     options.price.keep(&database, &options.collection).await?;
     let Some(value) = found else {
-        eprintln!("no record {:?}", options.key);
+        note!("no record {:?}", options.key);
         return Ok(ExitCode::FAILURE);
     };
     let mut out = std::io::stdout().lock();

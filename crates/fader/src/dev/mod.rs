@@ -8,24 +8,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{ArgMatches, Args, Subcommand, ValueEnum};
 use fader_client::{ClusterStatus, Control};
 use fader_node::coordinator::SESSION;
 use fader_node::{ClusterSettings, Event, Node};
 
+use crate::cluster::restore;
+use crate::failure;
 use crate::keys::SOCKET;
 use crate::output;
-use crate::restoring;
 use crate::serve;
 
 mod plan;
 
+use fader_services::ErrorCode;
 pub(crate) use plan::time;
-use plan::{At, Deed, Name, Sides, Step};
+use plan::{At, FaultAction, Name, Sides, Step};
 
 /// The folder of a cluster, unless another is named.
-const DATA: &str = "./fader-dev";
+pub(crate) const DATA: &str = "./fader-dev";
 
 const EXAMPLES: &str = "\
 Members are called n1, n2, …; the first is the head: it decides all strong writes. Reads go to one
@@ -111,8 +113,8 @@ pub(crate) enum WiringName {
 /// Which cluster an order is for.
 #[derive(Args)]
 struct Place {
-    /// Folder of the cluster. [default: ./fader-dev]
-    #[arg(long, value_name = "FOLDER", default_value = DATA, hide_default_value = true)]
+    /// Folder of the cluster.
+    #[arg(long, value_name = "FOLDER", default_value = DATA)]
     data: PathBuf,
 }
 
@@ -177,7 +179,9 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     let options = options.serve.with_data(DATA);
     let config = options.config(matches)?;
     if config.membership.member()?.is_some() {
-        bail!("`fader dev` is a whole cluster: a member of one is started with `fader serve`");
+        return failure::invalid(
+            "`fader dev` is a whole cluster: a member of one is started with `fader serve`",
+        );
     }
     let open = move |member| {
         let settings = ClusterSettings {
@@ -201,26 +205,26 @@ impl Options {
         let mut steps: Vec<Step> = Vec::new();
         let mut add = |at, deed| steps.push(Step { at, deed });
         for At { what, at } in self.kill.clone() {
-            add(at, Deed::Kill(what.0));
+            add(at, FaultAction::Kill(what.0));
         }
         for At { what, at } in self.restart.clone() {
-            add(at, Deed::Restart(what.0));
+            add(at, FaultAction::Restart(what.0));
         }
         for At { what, at } in self.pause.clone() {
-            add(at, Deed::Pause(what.0, time));
+            add(at, FaultAction::Pause(what.0, time));
         }
         for At { what, at } in self.partition.clone() {
-            add(at, Deed::Partition(what));
+            add(at, FaultAction::Partition(what));
         }
         for at in self.heal.clone() {
-            add(at, Deed::Heal);
+            add(at, FaultAction::Heal);
         }
         steps.sort_by_key(|step| step.at);
         steps
     }
 }
 
-/// One line about what happened, on standard error. That nobody reads it is no matter.
+/// One line about what happened, on standard error. A missing reader is no matter.
 fn tell(start: Instant, text: &str) {
     use std::io::Write;
     let seconds = start.elapsed().as_secs_f64();
@@ -285,7 +289,7 @@ async fn carry_out(order: Order) -> Result<()> {
         Order::Partition { sides, place } => Ok(control(&place)?.partition(&sides.0).await?),
         Order::Heal(place) => Ok(control(&place)?.heal().await?),
         Order::Restore { member, yes, place } => {
-            restoring::consent(&member, yes)?;
+            restore::consent(&member, yes)?;
             Ok(control(&place)?.restore(&member).await?)
         }
     }
@@ -294,9 +298,12 @@ async fn carry_out(order: Order) -> Result<()> {
 fn control(place: &Place) -> Result<Control> {
     let socket = place.data.join(SOCKET);
     if !socket.exists() {
-        bail!(
-            "no cluster runs in {}: start one with `fader dev`, or name its folder with --data",
-            place.data.display()
+        return failure::fail(
+            ErrorCode::Unavailable,
+            format_args!(
+                "no cluster runs in {}: start one with `fader dev`, or name its folder with --data",
+                place.data.display()
+            ),
         );
     }
     Ok(Control::new(socket))
@@ -305,7 +312,7 @@ fn control(place: &Place) -> Result<Control> {
 fn table(status: &ClusterStatus) -> String {
     let wiring = status.wiring.as_deref().unwrap_or("-");
     let mut text = format!("epoch {}, wiring {wiring}\n", status.epoch);
-    text += &restoring::standing(status.lossy, status.lossy_epoch);
+    text += &restore::status(status.lossy, status.lossy_epoch);
     for member in &status.members {
         let role = member.role.as_deref().unwrap_or("out");
         text += &format!(

@@ -18,7 +18,7 @@ pub(super) struct Sides(pub(super) Vec<Vec<String>>);
 
 /// What is done to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum FaultAction {
     Kill(String),
     Restart(String),
     Pause(String, Duration),
@@ -30,7 +30,7 @@ pub(super) enum Deed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) at: Duration,
-    pub(super) deed: Deed,
+    pub(super) deed: FaultAction,
 }
 
 impl<T: FromStr<Err = String>> FromStr for At<T> {
@@ -91,14 +91,14 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is no time: write 500ms, 5s or 2m"))
 }
 
-impl Deed {
+impl FaultAction {
     fn carry_out(&self, cluster: &Cluster) -> Result<(), ClusterError> {
         match self {
-            Deed::Kill(name) => cluster.kill(name),
-            Deed::Restart(name) => cluster.restart(name),
-            Deed::Pause(name, time) => cluster.pause(name, *time),
-            Deed::Partition(Sides(sides)) => cluster.partition(sides),
-            Deed::Heal => {
+            FaultAction::Kill(name) => cluster.kill(name),
+            FaultAction::Restart(name) => cluster.restart(name),
+            FaultAction::Pause(name, time) => cluster.pause(name, *time),
+            FaultAction::Partition(Sides(sides)) => cluster.partition(sides),
+            FaultAction::Heal => {
                 cluster.heal();
                 Ok(())
             }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_mapreduce::{BuiltIn, Codec, Format, Library as _, Pattern, Program, Shuffle};
+
+use crate::failure;
 
 /// A program with its job.
 #[derive(Args)]
@@ -101,19 +103,23 @@ impl Definition {
 pub(super) fn check(definition: &fader_mapreduce::Definition, output: &str) -> Result<()> {
     definition.check()?;
     if definition.inputs.is_empty() {
-        bail!("where is the input? say --input URL");
+        return failure::invalid("where is the input? say --input URL");
     }
     for input in &definition.inputs {
         let pattern = Pattern::parse(input)?;
         if is_inside(output, &pattern) {
-            bail!("the output {output} is inside the input {input}: choose another");
+            return failure::invalid(format_args!(
+                "the output {output} is inside the input {input}: choose another"
+            ));
         }
         if let Some(work) = definition
             .work
             .as_ref()
             .filter(|work| is_inside(work, &pattern))
         {
-            bail!("the place {work} is inside the input {input}: choose another");
+            return failure::invalid(format_args!(
+                "the place {work} is inside the input {input}: choose another"
+            ));
         }
     }
     Ok(())
@@ -140,7 +146,7 @@ impl Details {
             FormatName::Parquet => Format::Parquet(self.fields.clone()),
         };
         if !self.fields.is_empty() && matches!(format, Format::Lines | Format::Whole) {
-            bail!("--fields needs --format json, csv or parquet");
+            return failure::invalid("--fields needs --format json, csv or parquet");
         }
         let definition = fader_mapreduce::Definition {
             format,
@@ -181,7 +187,7 @@ pub(super) fn url(text: &str) -> Result<String> {
         return Ok(text.to_owned());
     }
     if text.is_empty() {
-        bail!("an empty path");
+        return failure::invalid("an empty path");
     }
     let path = Path::new(text);
     let path = match path.is_absolute() {

@@ -122,6 +122,10 @@ impl fader_mapreduce::Library for Trust {
     }
 }
 
+/// What a process takes besides tasks after they began: threads, connections, code that is read
+/// from the program's file when it first runs.
+const LATER_BYTES: usize = 10 << 20;
+
 /// What a process of this memory has for tasks: what it has taken already is none of it.
 fn for_tasks(memory: usize) -> usize {
     let taken = std::fs::read_to_string("/proc/self/status").ok();
@@ -129,7 +133,7 @@ fn for_tasks(memory: usize) -> usize {
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         line.trim().strip_suffix(" kB")?.parse::<usize>().ok()
     });
-    let taken = taken.unwrap_or_default() << 10;
+    let taken = (taken.unwrap_or_default() << 10) + LATER_BYTES;
     memory.saturating_sub(taken).max(memory / 4)
 }
 

@@ -5,17 +5,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
 use fader_cloud::Cloud;
 use fader_mapreduce::{Output, Places as _, Register, State, Worker};
+use fader_services::ErrorCode;
 
 use crate::cloud::{Services, Where};
+use crate::failure;
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupts};
 use crate::output::{self, visible};
 use crate::sdb::progress::Progress;
 
 mod definition;
+mod inspect;
 mod machine;
 mod show;
 mod steps;
@@ -30,7 +34,7 @@ const EXAMPLES: &str = "\
 Examples:
   fader mapreduce run word-count --input 'file://DIR/**' --output file://OUT
   fader mapreduce run grep 'TODO|FIXME' --input 'src/**/*.rs' --output file://OUT
-  fader mapreduce run --job top-words.toml --output file://OUT            (steps: docs/mapreduce.md)
+  fader mapreduce run --job top-words.toml --output file://OUT     (steps: docs/how-to/mapreduce.md)
   fader mapreduce submit sort --input 's3://bucket/in/**' --output s3://bucket/out
   fader mapreduce worker s3://bucket/out                  (on any machine, any number of them)
   fader mapreduce status s3://bucket/out --watch
@@ -53,8 +57,6 @@ credentials: fader cloud --help. A path without a scheme is a folder or file of 
 
 /// How often a running job is looked at.
 const LOOK: Duration = Duration::from_secs(2);
-/// The exit code after an interrupt (128 + SIGINT).
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// What is done with jobs.
 #[derive(Args)]
@@ -161,6 +163,16 @@ struct OutputUrl {
     services: Services,
 }
 
+impl Options {
+    /// Whether tasks run in this process.
+    pub(crate) fn works(&self) -> bool {
+        matches!(
+            self.command,
+            Command::Run(_) | Command::Streaming(_) | Command::Worker(_)
+        )
+    }
+}
+
 /// Carries out one `fader mapreduce` command.
 pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
     let work = async {
@@ -169,18 +181,19 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
             Command::Submit(options) => submit(options).await,
             Command::Streaming(options) => streaming::run(options).await,
             Command::Worker(options) => work(options).await,
-            Command::Status(options) => status(options).await,
-            Command::List(at) => list(at).await,
+            Command::Status(options) => inspect::status(options).await,
+            Command::List(at) => inspect::list(at).await,
             Command::Cancel(at) => cancel(at).await,
             Command::Clean(at) => clean(at).await,
-            Command::Explain(options) => explain(options).await,
-            Command::Logs(at) => logs(at).await,
+            Command::Explain(options) => inspect::explain(options).await,
+            Command::Logs(at) => inspect::logs(at).await,
         }
     };
+    let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         done = work => done,
-        _ = tokio::signal::ctrl_c() => {
-            eprintln!("interrupted; {}", resumption(&options.command));
+        () = interrupts.next() => {
+            note!("interrupted; {}", resumption(&options.command));
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
     }
@@ -297,10 +310,13 @@ pub(crate) async fn complete(
     let ended = worker.run().await?;
     match place.success().await? {
         Some(success) if ended.state == State::Publishing => Ok(success),
-        _ => bail!(
-            "the job {} ended without output: {}",
-            ended.job,
-            visible(&ended.reason)
+        _ => failure::fail(
+            ErrorCode::JobFailed,
+            format_args!(
+                "the job {} ended without output: {}",
+                ended.job,
+                visible(&ended.reason)
+            ),
         ),
     }
 }
@@ -318,19 +334,19 @@ async fn run_job(options: &Run) -> Result<ExitCode> {
     };
     let steps = steps::read(file, &output.output)?;
     let Some((last, before)) = steps.split_last() else {
-        bail!("{} has no step", file.display());
+        return failure::invalid(format_args!("{} has no step", file.display()));
     };
     for (number, step) in (1..).zip(before) {
         let name = visible(&step.definition.program.name);
         if is_complete(step, &output.services).await? {
-            eprintln!("step {number}, {name}: complete before");
+            note!("step {number}, {name}: complete before");
             continue;
         }
-        eprintln!("step {number}, {name}: {}", visible(&step.output));
+        note!("step {number}, {name}: {}", visible(&step.output));
         run(&step.definition, &step.output).await?;
     }
     let name = visible(&last.definition.program.name);
-    eprintln!("step {}, {name}: {}", steps.len(), visible(&last.output));
+    note!("step {}, {name}: {}", steps.len(), visible(&last.output));
     run(&last.definition, &last.output).await
 }
 
@@ -365,7 +381,7 @@ async fn leave(cloud: &Cloud, register: &Register, output: &str) -> Result<ExitC
     worker.submit().await?;
     output::print(&format!("{}\n", register.job))?;
     let (url, job) = (definition::quoted(output), &register.job);
-    eprintln!("to work for it: fader mapreduce worker {url} --job {job}");
+    note!("to work for it: fader mapreduce worker {url} --job {job}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -375,7 +391,10 @@ async fn work(options: &Work) -> Result<ExitCode> {
     if let Some(job) = &options.job
         && *job != register.job.to_string()
     {
-        bail!("the output's job is {}", register.job);
+        return failure::fail(
+            ErrorCode::StateConflict,
+            format_args!("the output's job is {}", register.job),
+        );
     }
     let worker =
         options
@@ -409,55 +428,29 @@ async fn drive(
     progress.finish();
     let ended = ended.context("the job can be resumed")?;
     if ended.job != register.job {
-        bail!("the job was replaced by {}", ended.job);
+        return failure::fail(
+            ErrorCode::StateConflict,
+            format_args!("the job was replaced by {}", ended.job),
+        );
     }
     match ended.state {
         State::Publishing => {
             if let Some(success) = output.success().await? {
-                eprintln!("{}", show::summary(&success));
+                note!("{}", show::summary(&success));
             }
-            eprintln!("{}", show::requests(&cloud.meter.usage()));
+            note!("{}", show::requests(&cloud.meter.usage()));
             Ok(ExitCode::SUCCESS)
         }
-        State::Cancelled => bail!("the job was cancelled"),
-        State::Failed => bail!("the job failed: {}", visible(&ended.reason)),
-        State::Running => bail!("the job still runs: run the command again"),
+        State::Cancelled => failure::fail(ErrorCode::JobFailed, "the job was cancelled"),
+        State::Failed => failure::fail(
+            ErrorCode::JobFailed,
+            format_args!("the job failed: {}", visible(&ended.reason)),
+        ),
+        State::Running => failure::fail(
+            ErrorCode::StateConflict,
+            "the job still runs: run the command again",
+        ),
     }
-}
-
-async fn status(options: &Status) -> Result<ExitCode> {
-    let (cloud, register) = registered(&options.at, Access::Read).await?;
-    let cloud = of_job(&cloud, &register, Access::Read).await?;
-    let output = output_of(&cloud);
-    loop {
-        let status = output.status().await?.context("the register is gone")?;
-        let text = match options.json {
-            true => format!("{}\n", serde_json::to_string(&status)?),
-            false => show::status(&status),
-        };
-        output::print(&text)?;
-        let is_over = status.success.is_some() || status.register.state.is_end();
-        if !options.watch || is_over {
-            return Ok(ExitCode::SUCCESS);
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-async fn list(at: &Where) -> Result<ExitCode> {
-    let url = definition::url(&at.url)?;
-    let cloud = fader_client::open(&url, &at.services.options(Access::Read)).await?;
-    let mut table = output::table(["output", "job", "state", "program"]);
-    for (folder, register) in fader_mapreduce::registers(&cloud).await? {
-        table.add_row([
-            visible(&folder),
-            register.job.to_string(),
-            show::state(register.state).to_owned(),
-            visible(&register.definition.program.name),
-        ]);
-    }
-    output::print(&format!("{}\n", table.trim_fmt()))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn cancel(at: &Where) -> Result<ExitCode> {
@@ -470,8 +463,14 @@ async fn cancel(at: &Where) -> Result<ExitCode> {
             output::print(&format!("{} is cancelled\n", said.job))?;
             Ok(ExitCode::SUCCESS)
         }
-        State::Publishing => bail!("it is too late: the job succeeded"),
-        State::Failed | State::Running => bail!("the job is {}", show::state(said.state)),
+        State::Publishing => failure::fail(
+            ErrorCode::StateConflict,
+            "it is too late: the job succeeded",
+        ),
+        State::Failed | State::Running => failure::fail(
+            ErrorCode::StateConflict,
+            format_args!("the job is {}", show::state(said.state)),
+        ),
     }
 }
 
@@ -482,44 +481,6 @@ async fn clean(at: &Where) -> Result<ExitCode> {
         "{} objects, {} queues and domains removed\n",
         cleaned.objects, cleaned.services
     );
-    output::print(&text)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn explain(options: &Explain) -> Result<ExitCode> {
-    let book = show::book(&options.prices)?;
-    if options.definition.input.is_empty() {
-        let url = definition::url(&options.what)?;
-        let cloud = fader_client::open(&url, &options.services.options(Access::Read)).await?;
-        let register = output_of(&cloud).register().await?;
-        let register = register.context("no job was ever started there")?;
-        let output = output_of(&of_job(&cloud, &register, Access::Read).await?);
-        let status = output.status().await?.context("the register is gone")?;
-        let partitions = output.partitions(&status.register).await?;
-        output::print(&show::after(&status, partitions.as_deref(), &book))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let definition = options.definition.of(&options.what, &[])?;
-    let inputs = machine::Folders::new(&fader_cloud::Meter::default());
-    let forecast = fader_mapreduce::forecast(&definition, &inputs).await?;
-    output::print(&show::before(&definition, &forecast, &book))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn logs(at: &Where) -> Result<ExitCode> {
-    let (cloud, register) = registered(at, Access::Read).await?;
-    let cloud = of_job(&cloud, &register, Access::Read).await?;
-    let status = output_of(&cloud)
-        .status()
-        .await?
-        .context("the register is gone")?;
-    let mut text = String::new();
-    if !register.reason.is_empty() {
-        text.push_str(&format!("{}\n", visible(&register.reason)));
-    }
-    for reason in status.reasons.values() {
-        text.push_str(&format!("{}\n", visible(reason)));
-    }
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

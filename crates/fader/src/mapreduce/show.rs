@@ -1,9 +1,10 @@
 //! Jobs in words and tables.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use fader_cloud::{PriceBook, RequestKind, Usage};
 use fader_mapreduce::{Definition, Forecast, State, Status, Success};
 
+use crate::failure;
 use crate::output::{self, visible};
 
 /// A state in a word.
@@ -113,7 +114,10 @@ pub(super) fn book(name: &str) -> Result<PriceBook> {
         Some(book) => Ok(book),
         None => {
             let known: Vec<_> = PriceBook::names().collect();
-            bail!("price book {name:?}: choose one of {}", known.join(", "))
+            failure::invalid(format_args!(
+                "price book {name:?}: choose one of {}",
+                known.join(", ")
+            ))
         }
     }
 }

@@ -17,13 +17,14 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{FromArgMatches, Parser};
 use fader_mapreduce::Definition;
 use serde::Deserialize;
 use toml::Value;
 
 use super::definition::{Details, url};
+use crate::failure;
 
 /// The program of a step that runs executables.
 const STREAMING: &str = "streaming";
@@ -74,7 +75,7 @@ fn steps(text: &str, output: &str) -> Result<Vec<Step>> {
     let File { step: given } = toml::from_str(text)?;
     let last = given.len();
     if last == 0 {
-        bail!("it has no [[step]]");
+        return failure::invalid("it has no [[step]]");
     }
     let output = url(output)?;
     let mut steps: Vec<Step> = Vec::new();
@@ -113,7 +114,9 @@ fn streaming(given: &Given, details: &Details) -> Result<Definition> {
         .keys()
         .find(|name| !matches!(name.as_str(), "input" | "work"))
     {
-        bail!("{name} is no key of a streaming step: its arguments have all but input and work");
+        return failure::invalid(format_args!(
+            "{name} is no key of a streaming step: its arguments have all but input and work"
+        ));
     }
     let mut arguments = given.arguments.clone();
     // Hadoop's parser wants both; they are those of the step.
@@ -150,7 +153,11 @@ fn words(table: &toml::Table) -> Result<Vec<String>> {
                 Value::Integer(number) => format!("--{name}={number}"),
                 Value::Boolean(true) => format!("--{name}"),
                 Value::Boolean(false) => continue,
-                _ => bail!("{name} is a text, a number, true, or a list of texts"),
+                _ => {
+                    return failure::invalid(format_args!(
+                        "{name} is a text, a number, true, or a list of texts"
+                    ));
+                }
             });
         }
     }

@@ -27,10 +27,11 @@ Hadoop's arguments:
   -cmdenv NAME=VALUE           a variable of the processes
   -partitioner CLASS           HashPartitioner, KeyFieldBasedPartitioner
   -combiner COMMAND            a reducer that runs on the pairs of a map task before they are sent
-  -io text|frames              how programs are spoken to: lines, or docs/format/frames.md
+  -io text|frames              how programs are spoken to: lines, or docs/reference/format/frames.md
 
 Executables run in a folder of their own, without the credentials of this process. A worker runs
-them only when it is told the job: fader mapreduce worker URL --job ID. docs/mapreduce.md has all.";
+them only when it is told the job: fader mapreduce worker URL --job ID.
+See docs/how-to/mapreduce.md";
 
 /// A job of executables.
 #[derive(Args)]
@@ -67,7 +68,7 @@ pub(super) async fn run(options: &Streaming) -> Result<ExitCode> {
     let read = |path: &str| std::fs::read(path);
     let mut job = fader_streaming::parse(&options.arguments, &read)?;
     for ignored in &job.ignored {
-        eprintln!("warning: {ignored} does nothing here");
+        note!("warning: {ignored} does nothing here");
     }
     let inputs = job.definition.inputs.iter();
     job.definition.inputs = inputs.map(|input| url(input)).collect::<Result<_>>()?;

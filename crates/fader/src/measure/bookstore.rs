@@ -1,4 +1,5 @@
-//! `fader measure bookstore`: seed 004's experiments, in virtual time on modelled services.
+//! `fader measure bookstore`: the experiments of Brantner and others (2008), in virtual time on
+//! modelled services.
 //!
 //! A transaction reads a customer, searches six products and orders three: it updates the three
 //! products and inserts three orders. The code is that of `fader db`; only the services, with their
@@ -11,13 +12,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_cloud::model::{Call, Latency, Model, Process, Profile, Skew};
 use fader_cloud::{Clock, Cloud, PriceBook, Usage};
 use fader_database::{CollectionSettings, Database, Level};
 use object_store::path::Path;
 
+use crate::failure;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -92,7 +94,7 @@ enum QueuesOf {
     Bucket,
 }
 
-/// What the paper reports of a level: seconds on average and at most; dollars for 1000
+/// What the paper reports of a level: seconds on average and at most. Also dollars for 1000
 /// transactions in all, of transactions, and of checkpoints with the ATOMIC queue.
 fn paper(level: Level) -> [f64; 5] {
     match level {
@@ -111,8 +113,9 @@ impl Year {
         }
     }
 
-    /// Latencies as the paper gives them (GET 0.14, 0.45 and 3.87 s for 10, 100 and 1000 KB, a PUT
-    /// three times that; SQS 0.31, 0.16 and 0.16 s), and of 2026 (docs/figures.md).
+    /// Latencies as the paper gives them, and of 2026 (docs/reference/figures.md). The paper's: GET
+    /// 0.14, 0.45 and 3.87 s for 10, 100 and 1000 KB, a PUT three times that; SQS 0.31, 0.16 and
+    /// 0.16 s.
     fn profile(self, seed: u64) -> Profile {
         let call = |ms: u64, mib_ms: u64| Call {
             latency: Latency::Constant(Duration::from_millis(ms)),
@@ -185,13 +188,15 @@ const HEAD: [&str; 12] = [
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.clients == 0 || options.customers == 0 || (options.products as usize) < SEARCHED {
-        bail!("at least one client and customer, and {SEARCHED} products");
+        return failure::invalid(format_args!(
+            "at least one client and customer, and {SEARCHED} products"
+        ));
     }
     if options
         .rate
         .is_some_and(|rate| !(0.0..1e6).contains(&rate) || rate == 0.0)
     {
-        bail!("--rate is a number of transactions a second above 0");
+        return failure::invalid("--rate is a number of transactions a second above 0");
     }
     if options.figure {
         return figure(options);

@@ -1,7 +1,7 @@
 //! `fader measure check` judges logs of operations, `convert` writes them in other formats.
 //!
-//! Exit codes: 0 good, 1 a violation, 2 not measured: a log that cannot be read, a check that
-//! cannot take it, or one that came to no verdict.
+//! Exit codes: 0 good, 1 a violation, 2 not measured. Not measured is a log that cannot be read, a
+//! check that cannot take it, or one that came to no verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::io::{BufWriter, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_history::check::{
     Fault, Sessions, Staleness, kept, registers, search, sessions, staleness,
@@ -17,8 +17,10 @@ use fader_history::check::{
 use fader_history::object::{Log, Operation, Text, Verb};
 use fader_history::{Rules, Unfit, Violation, timeline};
 use fader_measure::formats::{self, Format, Found};
+use fader_services::ErrorCode;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::failure::{self, Failure};
 use crate::output;
 
 /// Which logs, and which promises.
@@ -98,10 +100,7 @@ fn format_of(name: &str) -> Result<Format, String> {
 pub(super) fn run(options: &Options) -> ExitCode {
     match judge(options) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
+        Err(error) => super::unusable(&error),
     }
 }
 
@@ -122,10 +121,14 @@ fn judge(options: &Options) -> Result<u8> {
     let found = formats::read_all(&options.files, options.format)?;
     bar.finish_and_clear();
     for warning in &found.warnings {
-        eprintln!("warning: {warning}");
+        note!("warning: {warning}");
     }
     if found.log.operations.is_empty() {
-        bail!("there is no operation in {}", options.files[0].display());
+        let first = options.files[0].display();
+        return failure::fail(
+            ErrorCode::AnswerMalformed,
+            format_args!("there is no operation in {first}"),
+        );
     }
     let mut code = 0;
     if options.each_key {
@@ -186,7 +189,9 @@ fn one(check: Check, found: &Found, options: &Options) -> Result<(u8, String)> {
     };
     let unfit = |unfit: Unfit| {
         let (file, line) = found.lines[unfit.operation];
-        anyhow::anyhow!("{}:{line}: {}", options.files[file].display(), unfit.reason)
+        let file = options.files[file].display();
+        let text = format!("{file}:{line}: {}", unfit.reason);
+        anyhow::Error::from(Failure::new(ErrorCode::AnswerMalformed, text))
     };
     let broken = |fault: Fault| match fault {
         Fault::Violated(violation) => Ok((1, drawn(&violation, found, options)?)),
@@ -357,10 +362,7 @@ pub(super) fn convert(options: &Convert) -> ExitCode {
             output::tell(&format!("{count} operations in {}", options.to.display()));
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
+        Err(error) => super::unusable(&error),
     }
 }
 
@@ -385,7 +387,7 @@ fn converted(options: &Convert) -> Result<usize> {
     result.and_then(|()| out.finish())?;
     bar.finish_and_clear();
     for warning in warnings {
-        eprintln!("warning: {warning}");
+        note!("warning: {warning}");
     }
     Ok(count)
 }

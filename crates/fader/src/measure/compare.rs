@@ -56,10 +56,7 @@ fn percent(text: &str) -> Result<f64, String> {
 pub(super) fn run(options: &Options) -> ExitCode {
     match compared(options) {
         Ok(is_worse) => ExitCode::from(u8::from(is_worse)),
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
+        Err(error) => super::unusable(&error),
     }
 }
 
@@ -94,14 +91,14 @@ fn compared(options: &Options) -> Result<bool> {
 fn times(path: &Path) -> Result<Vec<f64>> {
     let mut found = formats::read_all(&[path.to_owned()], None)?;
     for warning in &found.warnings {
-        eprintln!("warning: {warning}");
+        note!("warning: {warning}");
     }
     let operations = &mut found.log.operations;
     operations.retain(|one| one.process < FILL_FIRST);
     let mut times = responses(&found.log);
     let warm = warm_up(times.iter().copied());
     if !warm.is_steady {
-        eprintln!("warning: {} is not steady", path.display());
+        note!("warning: {} is not steady", path.display());
     }
     times.drain(..warm.cut);
     Ok(times)

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use fader_client::{Access, SystemClock};
 use fader_cloud::Clock;
-use fader_cloud::conformance::{self, Subject, Verdict};
+use fader_cloud::conformance::{self, SystemUnderTest, Verdict};
 
 use crate::cloud::Where;
 use crate::output;
@@ -67,7 +67,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     match options.service {
         Service::Domains => {
             let service = fader_client::open_domains(url, &client).await?;
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &*service,
                 clock: &clock,
                 prefix: &prefix,
@@ -76,7 +76,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         }
         Service::Queues => {
             let service = fader_client::open_queues(url, &client).await?;
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &*service,
                 clock: &clock,
                 prefix: &prefix,
@@ -85,7 +85,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         }
         Service::Objects => {
             let cloud = fader_client::open(url, &client).await?;
-            let subject = Subject {
+            let subject = SystemUnderTest {
                 service: &*cloud.objects,
                 clock: &clock,
                 prefix: &prefix,
@@ -107,7 +107,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(complaints) => {
-            eprintln!("not as expected:\n{complaints}");
+            note!("not as expected:\n{complaints}");
             Ok(ExitCode::FAILURE)
         }
     }

@@ -1,7 +1,8 @@
-//! `fader measure latency`: the first experiment of seed 000, on one thread.
+//! `fader measure latency`: the first experiment of "The cost of eventual consistency", on one
+//! thread.
 //!
-//! One item, one attribute, 1,000 of each: reads, consistent reads, puts, and puts on the condition
-//! that the value is what was read just before; that read is not timed.
+//! One item, one attribute, 1,000 of each: reads, consistent reads, puts, and conditional puts. The
+//! condition is that the value is what was read just before; that read is not timed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::failure::Report;
+
 mod bookstore;
 mod calibrate;
 mod check;
@@ -50,7 +52,7 @@ pub(crate) enum Options {
     /// What does a transaction of the database take and cost, level by level? The experiments of
     /// "Building a database on S3" in virtual time, ours beside the paper's.
     Bookstore(bookstore::Options),
-    /// How fast is a service used whose capacity nobody told? Runs the seed's five phases.
+    /// How fast is a service used whose capacity is unknown? Runs the article's five phases.
     Window(window::Options),
     /// What does each level cost when members are far apart, and when is it available? Draws the
     /// figures of CRAQamo, ours beside the paper's.
@@ -78,8 +80,11 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
 
 /// A measurement that failed is told from one that found something bad by its exit code, 2.
 fn measured(done: Result<ExitCode>) -> Result<ExitCode> {
-    done.or_else(|error| {
-        eprintln!("error: {error:#}");
-        Ok(ExitCode::from(2))
-    })
+    done.or_else(|error| Ok(unusable(&error)))
+}
+
+/// Says the failure of a measurement, with its code and what to do.
+fn unusable(error: &anyhow::Error) -> ExitCode {
+    note!("{}", Report::of(error));
+    ExitCode::from(2)
 }

@@ -1,4 +1,4 @@
-//! `fader measure overload`: the third experiment of "The cost of eventual consistency" (seed 000).
+//! `fader measure overload`: the third experiment of "The cost of eventual consistency".
 //!
 //! Worker processes of 100 threads that get and 100 that put, one more in each round, until the
 //! service answers 503. The bodies of these answers are compared with the one that the paper shows.
@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
+use fader_services::ErrorCode;
 
 use super::own::Own;
 use super::target::Raw;
 use super::workload::time;
+use crate::failure;
 use crate::output;
 use worker::Told;
 
@@ -99,7 +101,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     }
     let mut rounds = Vec::new();
     for workers in 1..=options.workers {
-        eprint!("\r{workers} of {} workers ", options.workers);
+        note_part!("\r{workers} of {} workers ", options.workers);
         let raw = match &own {
             Some(own) => Raw::of(&own.url, Own::credentials()).await?,
             None => Raw::at(&url).await?,
@@ -118,7 +120,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         };
         rounds.push(told);
     }
-    eprintln!();
+    note!();
     let target = match own {
         Some(own) => {
             own.done();
@@ -186,7 +188,9 @@ impl Workers {
             let mut output = BufReader::new(child.stdout.take().context("it is piped")?);
             let mut line = String::new();
             output.read_line(&mut line)?;
-            ensure!(line == worker::READY, "a worker ended before it began");
+            if line != worker::READY {
+                return failure::fail(ErrorCode::Internal, "a worker ended before it began");
+            }
             outputs.push(output);
         }
         for child in &mut self.0 {
@@ -200,7 +204,9 @@ impl Workers {
         for (child, mut output) in self.0.iter_mut().zip(outputs) {
             let mut text = String::new();
             output.read_to_string(&mut text)?;
-            ensure!(child.wait()?.success(), "a worker failed");
+            if !child.wait()?.success() {
+                return failure::fail(ErrorCode::Failed, "a worker failed; its error is above");
+            }
             all.push(serde_json::from_str(&text).context("a worker's numbers")?);
         }
         Ok(all)

@@ -10,8 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use fader_client::Credentials;
+use fader_services::ErrorCode;
+
+use crate::failure;
 
 /// A server that does not listen within this time is given up.
 pub(super) const START_MAX: Duration = Duration::from_secs(60);
@@ -56,7 +59,7 @@ impl Own {
             .spawn()
             .with_context(|| format!("cannot start `fader {verb}`"))?;
         let output = child.stdout.take().context("its output is piped")?;
-        // From here on it is ended and its folder removed, whatever happens.
+        // From here on it is ended and its folder removed, in all cases.
         let mut own = Own {
             child,
             folder,
@@ -101,7 +104,10 @@ fn listening(output: impl BufRead) -> Result<String> {
             return Ok(url.trim().to_owned());
         }
     }
-    bail!("start it yourself to see why")
+    failure::fail(
+        ErrorCode::Unavailable,
+        "it ended before it listened: start it yourself to see the reason",
+    )
 }
 
 impl Drop for Own {
@@ -111,7 +117,7 @@ impl Drop for Own {
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
         if self.log.exists() {
-            eprintln!("\nwhat the server logged: {}", self.log.display());
+            note!("\nwhat the server logged: {}", self.log.display());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `fader measure staleness`: the experiment of Ampaporn and Gertphol (seed 001), with its tables
+//! `fader measure staleness`: the experiment of Ampaporn and Gertphol (2015), with its tables
 //! and figures.
 //!
 //! A writer writes 0 to 99, one every two seconds. From two seconds on a reader reads as fast as it
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_history::Order;
 use fader_history::object::{Log, Operation, Value};
@@ -28,6 +28,7 @@ use fader_measure::{
 use tokio::net::TcpListener;
 
 use super::target::{self, MODEL, Run, Seam};
+use crate::failure;
 use crate::output;
 
 /// Between two writes; the reader begins that much later.
@@ -86,20 +87,21 @@ pub(super) struct Measured {
 }
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
-    ensure!(
-        options.target == MODEL || options.target.contains("://"),
-        "--target is `{MODEL}` or a URL such as simpledb://?endpoint=http://127.0.0.1:4566"
-    );
+    if options.target != MODEL && !options.target.contains("://") {
+        return failure::invalid(format_args!(
+            "--target is `{MODEL}` or a URL such as simpledb://?endpoint=http://127.0.0.1:4566"
+        ));
+    }
     let mut measured = Vec::new();
     for level in [EVENTUAL, STRONG] {
         for number in 0..options.runs {
-            eprint!("\r{level} reads, run {} of {} ", number + 1, options.runs);
+            note_part!("\r{level} reads, run {} of {} ", number + 1, options.runs);
             let seed = options.seed + u64::from(number) + u64::from(level == STRONG) * 1_000_000;
             let log = one(options, level, seed).await?;
             measured.push(Measured { level, log });
         }
     }
-    eprintln!();
+    note!();
     let floor = match options.target.starts_with("simpledb:") {
         true => Some(floor().await?),
         false => None,

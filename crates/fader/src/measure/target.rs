@@ -5,20 +5,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use fader_client::{
     Access, Client, Credentials, Service, ServiceLocation, Settings, SignatureVersion, Signer,
     SimpleDb, SystemClock, system_runtime,
 };
 use fader_cloud::model::{Executor, Skew};
 use fader_cloud::{Clock as _, Domains, Runtime};
-use fader_history::object::{Log, Text};
+use fader_history::object::{Log, Operation, Outcome, Text};
 use fader_history::{Clock, Header, Order};
 use fader_measure::model::{Behaviour, Registers};
 use fader_measure::{
     CONDITIONAL, EVENTUAL, Etcd, InDomain, InSimpleDb, Party, Provider, Redis, STRONG, Target,
     drive_all,
 };
+use fader_services::ErrorCode;
+
+use crate::failure::{self, Failure};
+use crate::interrupt::Interrupts;
 
 /// The target that is no service.
 pub(super) const MODEL: &str = "model";
@@ -56,7 +60,9 @@ pub(super) async fn run(run: &Run<'_>) -> Result<Log> {
     let unknown = run.levels.iter().find(|level| !known.contains(level));
     if let Some(level) = unknown.filter(|_| !run.target.starts_with("simpledb:")) {
         let target = run.target;
-        bail!("level {level}: {target} has {STRONG} and {EVENTUAL}; Fader's are for simpledb://");
+        return failure::invalid(format_args!(
+            "level {level}: {target} has {STRONG} and {EVENTUAL}; Fader's are for simpledb://"
+        ));
     }
     match run.target {
         MODEL => Ok(on_model(run)),
@@ -91,21 +97,35 @@ fn on_model(run: &Run<'_>) -> Log {
 
 async fn on_service(run: &Run<'_>, url: &str) -> Result<Log> {
     let provider = open(run, url).await?;
+    let mut interrupts = Interrupts::listen()?;
     let done = tokio::select! {
         log = asked(run, url, provider.clone()) => Ok(log),
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        () = interrupts.next() => Err(anyhow::anyhow!("interrupted")),
     };
     let ended = provider.end().await;
     let log = done?;
     ended.map_err(anyhow::Error::msg)?;
     if log.operations.iter().all(|one| one.done().is_none()) {
         let reason = log.operations.iter().find(|one| one.is_refused());
-        match reason {
-            Some(refused) => bail!("nothing was done: {refused}"),
-            None => bail!("nothing was done at {url}"),
-        }
+        return match reason {
+            Some(refused) => nothing_done(refused, format_args!("nothing was done: {refused}")),
+            None => failure::fail(
+                ErrorCode::Unavailable,
+                format_args!("nothing was done at {url}"),
+            ),
+        };
     }
     Ok(log)
+}
+
+/// A run of which a request that had to be done was not. A service that answers 4xx refuses the
+/// call; every other end says that the service does not answer, or takes no calls now.
+pub(super) fn nothing_done<T>(one: &Operation, message: impl std::fmt::Display) -> Result<T> {
+    let code = match &one.end {
+        Some((_, Outcome::Refused(status))) if status.starts_with('4') => ErrorCode::RequestRefused,
+        _ => ErrorCode::Unavailable,
+    };
+    failure::fail(code, message)
 }
 
 /// The service at a URL, with room for the objects of this run.
@@ -113,25 +133,32 @@ async fn open(run: &Run<'_>, url: &str) -> Result<Arc<dyn Provider>> {
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
     let bytes = run.value_bytes;
     let made = match scheme {
-        None => bail!(
-            "--target: expected `{MODEL}`, or a URL that begins with simpledb://, redis://, \
-             etcd://, s3://, file:// or the like, found {url}"
-        ),
+        None => {
+            return failure::invalid(format_args!(
+                "--target: expected `{MODEL}`, or a URL that begins with simpledb://, redis://, \
+                 etcd://, s3://, file:// or the like, found {url}"
+            ));
+        }
         Some("simpledb") => {
+            let wrong = |level: &&str| InSimpleDb::check_level(level).err();
+            if let Some(wrong) = run.levels.iter().find_map(wrong) {
+                return failure::invalid(wrong);
+            }
             let location = Simple::parse(url)?;
             let client = location.client()?;
             let domain = location.domain();
             let made = InSimpleDb::create(client, domain, &run.levels, bytes).await;
-            Arc::new(made.map_err(anyhow::Error::msg)?) as Arc<dyn Provider>
+            Arc::new(made?) as Arc<dyn Provider>
         }
         Some("redis") => Arc::new(redis(url, bytes)?),
         Some("etcd") => {
             let members = url.trim_start_matches("etcd://").trim_end_matches('/');
             let members: Vec<String> = members.split(',').map(str::to_owned).collect();
-            ensure!(
-                members.iter().all(|member| is_address(member)),
-                "{url}: expected etcd://HOST:PORT, or several with commas between them"
-            );
+            if !members.iter().all(|member| is_address(member)) {
+                return failure::invalid(format_args!(
+                    "{url}: expected etcd://HOST:PORT, or several with commas between them"
+                ));
+            }
             Arc::new(Etcd::new(members, format!("{}/", new_domain()), bytes))
         }
         Some(_) => {
@@ -168,11 +195,16 @@ fn redis(url: &str, value_bytes: usize) -> Result<Redis> {
     for part in parameters.split('&').filter(|part| !part.is_empty()) {
         match part.split_once('=') {
             Some(("replica", address)) if is_address(address) => replica = Some(address),
-            Some(("wait", count)) => wait = Some(count.parse().with_context(form)?),
-            _ => bail!(form()),
+            Some(("wait", count)) => {
+                let invalid = |_| Failure::new(ErrorCode::CallInvalid, form());
+                wait = Some(count.parse().map_err(invalid)?);
+            }
+            _ => return failure::invalid(form()),
         }
     }
-    ensure!(is_address(primary), form());
+    if !is_address(primary) {
+        return failure::invalid(form());
+    }
     let password = std::env::var("REDISCLI_AUTH").unwrap_or_default();
     let prefix = format!("{}:", new_domain());
     // A strong write waits for the replica that there is.
@@ -222,7 +254,9 @@ impl Simple {
             ..
         } = location
         else {
-            bail!("{url}: expected simpledb://PREFIX?endpoint=URL");
+            return failure::invalid(format_args!(
+                "{url}: expected simpledb://PREFIX?endpoint=URL"
+            ));
         };
         let variable = |name| std::env::var(name).ok().filter(|url| !url.is_empty());
         let endpoint = endpoint
@@ -320,9 +354,10 @@ impl Raw {
     pub(super) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let created = self.domains.create(&self.domain).await;
         created.with_context(|| format!("cannot create the domain {}", self.domain))?;
+        let mut interrupts = Interrupts::listen()?;
         let done = tokio::select! {
             done = work => done,
-            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+            () = interrupts.next() => Err(anyhow::anyhow!("interrupted")),
         };
         let deleted = self.domains.delete(&self.domain).await;
         let done = done?;

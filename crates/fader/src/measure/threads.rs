@@ -1,8 +1,8 @@
-//! `fader measure threads`: the second experiment of "The cost of eventual consistency" (seed 000),
+//! `fader measure threads`: the second experiment of "The cost of eventual consistency",
 //! each of its claims judged.
 //!
-//! 10,000 puts, then 10,000 gets, by 1 to 200 threads: to one item, and to 1,000 chosen at random;
-//! plain, and with the strong variant of each request. Beside the gets five threads write.
+//! 10,000 puts, then 10,000 gets, by 1 to 200 threads. They are to one item, and to 1,000 chosen at
+//! random; plain, and with the strong variant of each request. Beside the gets five threads write.
 //!
 //! A service is asked by threads of this process, each with a connection of its own. The model is
 //! asked in virtual time.
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_history::Order;
 use fader_history::object::{Log, Operation};
@@ -26,10 +26,12 @@ use fader_measure::{
     CONDITIONAL, EVENTUAL, FILL_FIRST, Load, Party, Plan, Remaining, STRONG, Stress, Target, Until,
     Variant, median,
 };
+use fader_services::ErrorCode;
 use serde::Serialize;
 
 use super::staleness::write_log;
-use super::target::{self, MODEL, Phase, Raw, Run, Seam};
+use super::target::{self, MODEL, Phase, Raw, Run, Seam, nothing_done};
+use crate::failure::{self, Failure};
 use crate::output;
 
 /// Threads that write beside gets.
@@ -239,7 +241,7 @@ async fn measure(
         let all = all.flat_map(|threads| Curve::all().map(move |curve| (curve, *threads)));
         for (number, (curve, threads)) in all.enumerate() {
             let (verb, variant, items) = (curve.verb(), curve.variant(), curve.items);
-            eprint!(
+            note_part!(
                 "\r{verb}s, {variant}, of {items}, by {threads} threads, run {} of {}{:12}",
                 run + 1,
                 options.runs,
@@ -265,7 +267,7 @@ async fn measure(
             points[number].1.push(seconds);
         }
     }
-    eprintln!();
+    note!();
     let of_runs = |(point, seconds): (Point, Vec<f64>)| Point {
         seconds: median(&seconds),
         ..point
@@ -286,11 +288,11 @@ fn measured_in(log: &Log) -> Result<(f64, u64)> {
         .map(|(at, _)| at.nanos)
         .max();
     let (Some(start), Some(end)) = (start, end) else {
-        bail!("no request was sent");
+        return failure::fail(ErrorCode::Unavailable, "no request was sent");
     };
     if failed == measured().count() as u64 {
         let one = measured().next().context("no request was sent")?;
-        bail!("no request was done; the first: {one}");
+        return nothing_done(one, format_args!("no request was done; the first: {one}"));
     }
     Ok(((end - start) as f64 / 1e9, failed))
 }
@@ -357,7 +359,10 @@ fn by_threads(target: &Target, work: Work, threads: u32, requests: u64) -> Resul
     let items = Until::Operations(work.fill.items);
     let filled = run(work.fill, FILLERS, items, FILL_FIRST)?;
     if let Some(failed) = filled.operations.iter().find(|one| one.done().is_none()) {
-        bail!("an item could not be written: {failed}");
+        return nothing_done(
+            failed,
+            format_args!("an item could not be written: {failed}"),
+        );
     }
     std::thread::scope(|scope| {
         let beside = work.beside;
@@ -366,7 +371,7 @@ fn by_threads(target: &Target, work: Work, threads: u32, requests: u64) -> Resul
         let mut logs = vec![filled, measured];
         if let Some(beside) = beside {
             let log = beside.join();
-            logs.push(log.map_err(|_| anyhow::anyhow!("a writer panicked"))??);
+            logs.push(log.map_err(|_| Failure::new(ErrorCode::Internal, "a writer panicked"))??);
         }
         Ok(join(logs))
     })

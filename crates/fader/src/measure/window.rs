@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use fader_client::SystemClock;
 use fader_cloud::Clock;
 use fader_history::object::Log;
-use fader_measure::{Phases, Recording, Sender, THREADS, Way, chart, run_phases};
+use fader_measure::{ClientKind, Phases, Recording, Sender, THREADS, chart, run_phases};
 use fader_window::Rule;
 
 use super::staleness::write_log;
@@ -98,15 +98,15 @@ pub(super) async fn run(options: Options) -> Result<ExitCode> {
     if recording.is_right() {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("some requests were given up, or some answers were wrong");
+    note!("some requests were given up, or some answers were wrong");
     Ok(ExitCode::FAILURE)
 }
 
 async fn measure(options: &Options) -> Result<(Recording, Log)> {
     let way = match options.client {
-        Who::Window => Way::Window(Rule::Adaptive),
-        Who::Seed => Way::Window(Rule::Seed),
-        Who::Threads => Way::Threads(THREADS),
+        Who::Window => ClientKind::Window(Rule::Adaptive),
+        Who::Seed => ClientKind::Window(Rule::Aimd),
+        Who::Threads => ClientKind::Threads(THREADS),
     };
     let mut endpoints = vec![options.endpoint.url("SIMPLEDB")];
     let also = options.also.iter().map(|url| url.trim_end_matches('/'));

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_history::Order;
 use fader_history::object::{Log, Operation, Text, Verb};
@@ -20,7 +20,8 @@ use fader_measure::{
 };
 
 use super::staleness::write_log;
-use super::target::{self, MODEL, Phase, Run, Seam};
+use super::target::{self, MODEL, Phase, Run, Seam, nothing_done};
+use crate::failure;
 use crate::output;
 
 /// Clients that write the records before the run.
@@ -196,9 +197,11 @@ fn load(options: &Options) -> Result<(Load, u32)> {
         (None, ..) => Rate::Constant(from),
         (Some(to), Some(over), _) => Rate::Ramp { from, to, over },
         (Some(to), _, Some(at)) => Rate::Step { from, to, at },
-        (Some(_), None, None) => bail!("--to-rate needs --ramp or --step"),
+        (Some(_), None, None) => return failure::invalid("--to-rate needs --ramp or --step"),
     };
-    ensure!(rate.is_valid(), "--rate and --to-rate are above zero");
+    if !rate.is_valid() {
+        return failure::invalid("--rate and --to-rate are above zero");
+    }
     let arrivals = match options.arrivals {
         Spread::Constant => Arrivals::Constant,
         Spread::Poisson => Arrivals::Poisson,
@@ -227,13 +230,17 @@ fn levels(options: &Options) -> Result<Vec<(Text, f64)>> {
             .filter(|it: &f64| 0.0 <= *it && it.is_finite());
         match (share, wrong) {
             (Some(share), None) => Ok((Text::from(name), share)),
-            (_, Some(wrong)) => bail!("--levels: {text}: {wrong}"),
-            (None, None) => bail!("--levels: {text}: expected LEVEL=SHARE"),
+            (_, Some(wrong)) => failure::invalid(format_args!("--levels: {text}: {wrong}")),
+            (None, None) => {
+                failure::invalid(format_args!("--levels: {text}: expected LEVEL=SHARE"))
+            }
         }
     };
     let levels: Vec<_> = options.levels.iter().map(level).collect::<Result<_>>()?;
     let sum: f64 = levels.iter().map(|(_, share)| share).sum();
-    ensure!(0.0 < sum, "--levels: a share is above zero");
+    if sum <= 0.0 {
+        return failure::invalid("--levels: a share is above zero");
+    }
     Ok(levels)
 }
 
@@ -294,7 +301,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let names: Vec<Text> = shape.levels.iter().map(|(name, _)| name.clone()).collect();
     let seconds = options.time.as_secs_f64();
     if options.target != MODEL {
-        eprintln!("{} records, then {seconds:.0} s of load", options.records);
+        note!("{} records, then {seconds:.0} s of load", options.records);
     }
     let log = target::run(&Run {
         target: &options.target,
@@ -321,7 +328,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let errors = Summary::of(&log, options.time).errors;
     let is_given_up = options.errors_max.is_some_and(|max| max <= errors);
     if is_given_up {
-        eprintln!("given up after {errors} errors");
+        note!("given up after {errors} errors");
     }
     Ok(ExitCode::from(u8::from(is_given_up)))
 }
@@ -333,7 +340,10 @@ fn loaded(log: Log) -> Result<Log> {
         .into_iter()
         .partition(|one| FILL_FIRST <= one.process);
     if let Some(failed) = filled.iter().find(|one| one.done().is_none()) {
-        bail!("a record could not be written: {failed}");
+        return nothing_done(
+            failed,
+            format_args!("a record could not be written: {failed}"),
+        );
     }
     let start = loaded.iter().map(|one| one.intended.nanos).min();
     let start = start.context("no operation was begun: a higher --rate, or a longer --for")?;

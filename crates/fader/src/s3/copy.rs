@@ -1,10 +1,10 @@
 //! `fader s3 cp`: files to objects, objects to files, objects to objects.
 //!
 //! Invariants:
-//! - CP1 an object is compared with its file by size and ETag: one that is the same is passed over,
-//!   so that an interrupted copy goes on where it was.
-//! - CP2 a file has its name only when it is whole and was compared with its object.
-//! - CP3 no key names a file outside the folder that is copied to.
+//! - COPY-1 an object is compared with its file by size and ETag. One that is the same is passed
+//!   over, so that an interrupted copy goes on where it was.
+//! - COPY-2 a file has its name only when it is whole and was compared with its object.
+//! - COPY-3 no key names a file outside the folder that is copied to.
 //!
 //! Deliberately absent: metadata, versions, links to folders.
 
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use fader_client::S3Request;
 use tokio::sync::{Mutex, Semaphore};
@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use super::place::{ObjectPlace, Place, relative};
 use super::{Service, listing};
+use crate::failure;
 use crate::output;
 use crate::sdb::progress::Progress;
 
@@ -90,7 +91,9 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<()> {
     let copies = match (&options.from, &options.to) {
         (Place::File(from), Place::Object(to)) => files(from, to, options.recursive)?,
         (Place::Object(from), to) => objects(service, from, to, options.recursive).await?,
-        (Place::File(_), Place::File(_)) => bail!("neither is s3://BUCKET/KEY: `cp` copies files"),
+        (Place::File(_), Place::File(_)) => {
+            return failure::invalid("neither is s3://BUCKET/KEY: `cp` copies files");
+        }
     };
     let total = copies.iter().map(Copy::bytes).sum();
     let shared = Arc::new(Shared {
@@ -168,10 +171,10 @@ fn files(from: &Path, to: &ObjectPlace, is_recursive: bool) -> Result<Vec<Copy>>
         return Ok(vec![Copy::Up(from.to_owned(), place, size)]);
     }
     if !is_recursive {
-        bail!(
+        return failure::invalid(format_args!(
             "{} is a folder: -r copies all that is in it",
             from.display()
-        );
+        ));
     }
     let mut copies = Vec::new();
     let mut folders = vec![from.to_owned()];
@@ -188,7 +191,7 @@ fn files(from: &Path, to: &ObjectPlace, is_recursive: bool) -> Result<Vec<Copy>>
             let meta = std::fs::metadata(&path)
                 .with_context(|| format!("cannot read {}", path.display()))?;
             if !meta.is_file() {
-                eprintln!("left out: {} is no file", path.display());
+                note!("left out: {} is no file", path.display());
                 continue;
             }
             let below = path.strip_prefix(from).unwrap_or(&path);
@@ -256,7 +259,7 @@ async fn objects(
                 }
                 None => {
                     let key = output::visible(&object.key);
-                    eprintln!("left out: {key} names no file");
+                    note!("left out: {key} names no file");
                 }
             },
         }
@@ -267,7 +270,7 @@ async fn objects(
 /// Copies inside the service; whether anything was to be done.
 async fn across(shared: &Shared, from: &ObjectPlace, to: &ObjectPlace, bytes: u64) -> Result<bool> {
     if COPY_BYTES_MAX < bytes {
-        bail!("objects of more than 5 GiB are copied by a file in between");
+        return failure::invalid("objects of more than 5 GiB are copied by a file in between");
     }
     let _turn = shared.requests.acquire().await?;
     let source = fader_client::S3::source(&from.bucket, &from.key);

@@ -1,4 +1,4 @@
-//! MD5s, by which objects are compared with files: an ETag is that of the bytes, or of the MD5s of
+//! MD5s, by which objects are compared with files. An ETag is that of the bytes, or of the MD5s of
 //! parts and how many there are.
 
 use std::io::Read as _;

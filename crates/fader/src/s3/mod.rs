@@ -5,11 +5,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Error, ErrorKind, S3, S3Reply, S3Request};
+use fader_services::ErrorCode;
 
 use crate::endpoint;
+use crate::failure::{self, Failure};
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupts};
 
 mod buckets;
 mod copy;
@@ -17,9 +20,6 @@ mod digest;
 mod listing;
 mod objects;
 mod place;
-
-/// The exit code after an interrupt (128 + SIGINT).
-const EXIT_INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,7 +101,7 @@ fn in_words(error: Error) -> anyhow::Error {
             _ => return error.into(),
         },
     };
-    anyhow::anyhow!("{error}\nhint: {advice}")
+    Failure::advised(error.into(), advice).into()
 }
 
 /// Carries out one `fader s3` command.
@@ -120,10 +120,11 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
             Verb::Presign(options) => objects::presign(&service, &options),
         }
     };
+    let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         done = carry_out => done.map(|()| ExitCode::SUCCESS),
-        _ = tokio::signal::ctrl_c() => {
-            eprintln!("interrupted; the same command goes on where this one was");
+        () = interrupts.next() => {
+            note!("interrupted; the same command goes on where this one was");
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
     }
@@ -133,7 +134,10 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
 fn number(text: &str, what: &str) -> Result<u64> {
     match text.parse() {
         Ok(number) => Ok(number),
-        Err(_) => bail!("the endpoint told no {what}: {text:?}"),
+        Err(_) => failure::fail(
+            ErrorCode::AnswerMalformed,
+            format_args!("the endpoint told no {what}: {text:?}"),
+        ),
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::io::Write as _;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use fader_client::S3Request;
+use fader_services::ErrorCode;
 
 use super::place::ObjectPlace;
 use super::{Service, listing, number};
+use crate::failure;
 use crate::output;
 use crate::sqs::settings::seconds;
 
@@ -63,7 +65,10 @@ pub(super) async fn cat(service: &Service, options: &CatOptions) -> Result<()> {
         };
         let reply = service.call(request).await?;
         if reply.body.is_empty() {
-            bail!("the endpoint sent nothing for {range}");
+            return failure::fail(
+                ErrorCode::AnswerMalformed,
+                format_args!("the endpoint sent nothing for {range}"),
+            );
         }
         at += reply.body.len() as u64;
         std::io::stdout().write_all(&reply.body)?;
@@ -76,7 +81,10 @@ pub(super) async fn remove(service: &Service, options: &RmOptions) -> Result<()>
     let (bucket, key) = (&*options.place.bucket, &*options.place.key);
     if !options.recursive {
         if key.is_empty() {
-            bail!("{} names no object; -r removes all of them", options.place);
+            return failure::invalid(format_args!(
+                "{} names no object; -r removes all of them",
+                options.place
+            ));
         }
         service
             .call(S3Request::new("DELETE".parse()?, bucket, key))
@@ -105,7 +113,10 @@ pub(super) async fn remove(service: &Service, options: &RmOptions) -> Result<()>
         let root = service.call(request).await?.xml()?;
         if let Some(error) = root.child("Error") {
             let (key, message) = (error.child_text("Key"), error.child_text("Message"));
-            bail!("{} is not removed: {message}", output::visible(key));
+            return failure::fail(
+                ErrorCode::RequestRefused,
+                format_args!("{} is not removed: {message}", output::visible(key)),
+            );
         }
     }
 }
@@ -128,7 +139,7 @@ fn element(key: &str) -> String {
 /// Prints a URL.
 pub(super) fn presign(service: &Service, options: &PresignOptions) -> Result<()> {
     if !(1..=EXPIRES_S_MAX).contains(&options.expires) {
-        bail!("a URL lives from 1 second to 7 days");
+        return failure::invalid("a URL lives from 1 second to 7 days");
     }
     let method = if options.put { "PUT" } else { "GET" };
     let request = S3Request::new(method.parse()?, &options.place.bucket, &options.place.key);

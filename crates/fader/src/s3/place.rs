@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+
+use crate::failure;
 
 const SCHEME: &str = "s3://";
 
@@ -21,11 +23,11 @@ impl FromStr for ObjectPlace {
 
     fn from_str(text: &str) -> Result<Self> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
-            bail!("it is s3://BUCKET/KEY, not {text:?}");
+            return failure::invalid(format_args!("it is s3://BUCKET/KEY, not {text:?}"));
         };
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
-            bail!("{text:?} names no bucket");
+            return failure::invalid(format_args!("{text:?} names no bucket"));
         }
         Ok(ObjectPlace {
             bucket: bucket.to_owned(),
@@ -89,7 +91,9 @@ pub(super) fn bucket(text: &str) -> Result<String> {
         .unwrap_or(text)
         .trim_end_matches('/');
     if name.is_empty() || name.contains('/') {
-        bail!("it is the name of a bucket, or s3://BUCKET, not {text:?}");
+        return failure::invalid(format_args!(
+            "it is the name of a bucket, or s3://BUCKET, not {text:?}"
+        ));
     }
     Ok(name.to_owned())
 }

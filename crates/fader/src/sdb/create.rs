@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use fader_client::{Nature, SimpleDb};
+use fader_client::{DomainOptions, SimpleDb};
 use fader_services::{Mode, level};
 
 /// Which domain.
@@ -10,17 +10,19 @@ use fader_services::{Mode, level};
 pub(super) struct Options {
     /// 3 to 255 letters, digits, `_`, `.` and `-`.
     domain: String,
-    /// Who may write to it, for Fader only: `strong`, `mixed` or `eventual`. [default: strong]
-    #[arg(long)]
+    #[arg(long, help = format!(
+        "Who may write to it, for Fader only: `strong`, `mixed` or `eventual`. [default: {}]",
+        Mode::default()
+    ))]
     mode: Option<Mode>,
     /// Level of requests that ask for none, such as "eventual; w=2"; for Fader only.
     #[arg(long, value_name = "LEVEL")]
-    consistency: Option<level::Demand>,
+    consistency: Option<level::ConsistencyOptions>,
 }
 
 /// Creates the domain.
 pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
-    let nature = Nature {
+    let nature = DomainOptions {
         mode: options.mode,
         default: options.consistency.clone(),
     };

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use clap::Args;
 use fader_chain::RequestId;
-use fader_client::{Demand, SimpleDb};
+use fader_client::{CallOptions, SimpleDb};
 use fader_cloud::ItemDelete;
 use fader_services::level::parse_name;
 
-use super::{Condition, asking};
+use super::{Condition, consistency};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,9 +29,9 @@ pub(super) struct Options {
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
-    asking: asking::Flags,
+    asking: consistency::Flags,
     /// A name for the write: sent again under its name it happens once. CLIENT is up to 32
-    /// hexadecimal digits that nobody else uses, SEQ a number that rises.
+    /// hexadecimal digits that no other client uses, SEQ a number that rises.
     #[arg(long, value_name = "CLIENT/SEQ", value_parser = parse_name)]
     request: Option<RequestId>,
 }
@@ -51,7 +51,7 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     };
     let expected = options.condition.expected();
     let mut asking = options.asking.begin()?;
-    let demand = Demand {
+    let demand = CallOptions {
         request: options.request,
         ..asking.demand()
     };
@@ -59,6 +59,6 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
         .delete_attributes(&options.domain, &delete, expected.as_ref(), demand)
         .await;
     asking.save()?;
-    asking.show(&written?.receipt);
+    asking.show(&written?.metadata);
     Ok(())
 }

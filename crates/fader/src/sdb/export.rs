@@ -1,8 +1,8 @@
 //! `fader sdb export`: all items of a domain, page by page, in bounded memory.
 //!
-//! CSV needs its columns before its first line, so the domain is read twice; an item that was
-//! changed in between and no longer fits ends the export with an error rather than with a file that
-//! lacks something.
+//! CSV needs its columns before its first line, so the domain is read twice. An item that was
+//! changed in between and no longer fits ends the export with an error, rather than with a file
+//! that lacks something.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use fader_client::{Demand, SimpleDb};
+use fader_client::{CallOptions, SimpleDb};
 use fader_cloud::Item;
 
 use super::progress::Progress;
@@ -35,7 +35,7 @@ pub(super) struct Options {
     /// the same name.
     #[arg(long, value_name = "CHARACTER")]
     separator: Option<char>,
-    /// The file to write; it appears when it is complete. [default: standard output]
+    /// The file to write; it appears when it is complete. Without it, standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ async fn write<W: Write>(
     };
     out.flush()?;
     progress.finish();
-    eprintln!("{count} items exported");
+    note!("{count} items exported");
     Ok(out)
 }
 
@@ -122,7 +122,7 @@ async fn pages(
     let mut count = 0;
     loop {
         let page = service
-            .select(&expression, token.as_deref(), Demand::consistent())
+            .select(&expression, token.as_deref(), CallOptions::consistent())
             .await?;
         for item in &page.items {
             on_item(item)?;

@@ -1,11 +1,13 @@
 //! `fader sdb get`.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
-use fader_client::{Demand, Found, SimpleDb};
+use fader_client::{CallOptions, Found, SimpleDb};
 use fader_cloud::Item;
+use fader_services::ErrorCode;
 
-use super::{Output, asking, render};
+use super::{Output, consistency, render};
+use crate::failure;
 use crate::output;
 
 /// Which item, and what of it.
@@ -22,7 +24,7 @@ pub(super) struct Options {
     #[arg(long)]
     consistent: bool,
     #[command(flatten)]
-    asking: asking::Flags,
+    asking: consistency::Flags,
     /// How the item is shown.
     #[arg(long, default_value = "table")]
     output: Output,
@@ -31,7 +33,7 @@ pub(super) struct Options {
 /// Shows the item.
 pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     let mut asking = options.asking.begin()?;
-    let demand = Demand {
+    let demand = CallOptions {
         consistent: options.consistent,
         ..asking.demand()
     };
@@ -41,11 +43,14 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     asking.save()?;
     let Found {
         attributes,
-        receipt,
+        metadata,
     } = found?;
-    asking.show(&receipt);
+    asking.show(&metadata);
     if attributes.is_empty() {
-        bail!("{} has no such item or attribute", options.domain);
+        return failure::fail(
+            ErrorCode::NotFound,
+            format_args!("{} has no such item or attribute", options.domain),
+        );
     }
     if options.output == Output::Table {
         let mut table = output::table(["attribute", "value"]);

@@ -12,7 +12,7 @@ use fader_cloud::{Attribute, Expected};
 
 use crate::endpoint;
 
-mod asking;
+mod consistency;
 mod create;
 mod delete;
 mod domains;

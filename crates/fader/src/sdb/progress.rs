@@ -38,14 +38,14 @@ impl Progress {
         self.bar.set_position(position);
         if self.bar.is_hidden() && self.last_line.elapsed() >= LINE_INTERVAL {
             self.last_line = Instant::now();
-            eprintln!("{done}");
+            note!("{done}");
         }
         self.bar.set_message(done);
     }
 
     /// Writes a line beside the bar.
     pub(crate) fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| note!("{line}"));
     }
 
     /// Takes the bar away.

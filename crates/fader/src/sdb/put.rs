@@ -3,11 +3,11 @@
 use anyhow::Result;
 use clap::Args;
 use fader_chain::RequestId;
-use fader_client::{Demand, SimpleDb};
+use fader_client::{CallOptions, SimpleDb};
 use fader_cloud::{Attribute, AttributePut};
 use fader_services::level::parse_name;
 
-use super::{Condition, asking, attribute};
+use super::{Condition, attribute, consistency};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,9 +31,9 @@ pub(super) struct Options {
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
-    asking: asking::Flags,
+    asking: consistency::Flags,
     /// A name for the write: sent again under its name it happens once. CLIENT is up to 32
-    /// hexadecimal digits that nobody else uses, SEQ a number that rises.
+    /// hexadecimal digits that no other client uses, SEQ a number that rises.
     #[arg(long, value_name = "CLIENT/SEQ", value_parser = parse_name)]
     request: Option<RequestId>,
 }
@@ -48,7 +48,7 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     let attributes: Vec<_> = attributes.collect();
     let expected = options.condition.expected();
     let mut asking = options.asking.begin()?;
-    let demand = Demand {
+    let demand = CallOptions {
         request: options.request,
         ..asking.demand()
     };
@@ -62,6 +62,6 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
         )
         .await;
     asking.save()?;
-    asking.show(&written?.receipt);
+    asking.show(&written?.metadata);
     Ok(())
 }

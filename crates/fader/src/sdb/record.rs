@@ -10,9 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use fader_cloud::{Attribute, AttributePut, Item, ItemPut};
 use serde_json::{Map, Value, json};
+
+use crate::failure;
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +53,7 @@ pub(super) fn from_json(line: &str, field: Option<&str>, replace: bool) -> Resul
     let name = object.remove(field.unwrap_or(ITEM));
     let name = name.with_context(|| format!("no field {:?}", field.unwrap_or(ITEM)))?;
     let [name] = &texts(&name).context("the item's name is no text")?[..] else {
-        bail!("the item's name is not one text");
+        return failure::invalid("the item's name is not one text");
     };
     let attributes = match (field, object.remove(ATTRIBUTES)) {
         (Some(_), Some(attributes)) => {
@@ -60,10 +62,12 @@ pub(super) fn from_json(line: &str, field: Option<&str>, replace: bool) -> Resul
         }
         (Some(_), None) => object,
         (None, Some(Value::Object(attributes))) if object.is_empty() => attributes,
-        (None, _) => bail!(
-            "not {{\"{ITEM}\":…,\"{ATTRIBUTES}\":{{…}}}}; for flat objects say which field names \
-             the item: --item-name FIELD"
-        ),
+        (None, _) => {
+            return failure::invalid(format_args!(
+                "not {{\"{ITEM}\":…,\"{ATTRIBUTES}\":{{…}}}}; for flat objects say which field \
+                 names the item: --item-name FIELD"
+            ));
+        }
     };
     let mut puts = Vec::new();
     for (name, value) in &attributes {
@@ -80,12 +84,14 @@ fn texts(value: &Value) -> Result<Vec<String>> {
         Value::String(text) => Ok(vec![text.clone()]),
         Value::Number(number) => Ok(vec![number.to_string()]),
         Value::Bool(truth) => Ok(vec![truth.to_string()]),
-        Value::Array(values) if values.iter().any(Value::is_array) => bail!("arrays in arrays"),
+        Value::Array(values) if values.iter().any(Value::is_array) => {
+            failure::invalid("arrays in arrays")
+        }
         Value::Array(values) => {
             let parts: Result<Vec<_>> = values.iter().map(texts).collect();
             Ok(parts?.concat())
         }
-        Value::Object(_) => bail!("an object is no value"),
+        Value::Object(_) => failure::invalid("an object is no value"),
     }
 }
 
@@ -123,7 +129,11 @@ impl Header {
         replace: bool,
     ) -> Result<ItemPut> {
         if record.len() > self.names.len() {
-            bail!("{} cells under {} columns", record.len(), self.names.len());
+            return failure::invalid(format_args!(
+                "{} cells under {} columns",
+                record.len(),
+                self.names.len()
+            ));
         }
         let mut puts = Vec::new();
         for (index, cell) in record
@@ -153,10 +163,10 @@ fn put(name: &str, value: String, replace: bool) -> AttributePut {
 
 fn item(name: &str, attributes: Vec<AttributePut>) -> Result<ItemPut> {
     if name.is_empty() {
-        bail!("the item's name is empty");
+        return failure::invalid("the item's name is empty");
     }
     if attributes.is_empty() {
-        bail!("item {name:?} has no value");
+        return failure::invalid(format_args!("item {name:?} has no value"));
     }
     Ok(ItemPut {
         name: name.to_owned(),
@@ -200,7 +210,10 @@ impl Columns {
     pub(super) fn row(&self, item: &Item, separator: Option<char>) -> Result<Vec<String>> {
         let fits = |attribute: &Attribute| self.widths.contains_key(&attribute.name);
         if let Some(stranger) = item.attributes.iter().find(|attribute| !fits(attribute)) {
-            bail!("item {:?}: no column {:?}", item.name, stranger.name);
+            return failure::invalid(format_args!(
+                "item {:?}: no column {:?}",
+                item.name, stranger.name
+            ));
         }
         let mut row = vec![item.name.clone()];
         for (name, width) in &self.widths {
@@ -211,14 +224,17 @@ impl Columns {
             let values: Vec<&str> = values.map(|attribute| attribute.value.as_str()).collect();
             match separator {
                 Some(separator) if values.iter().any(|value| value.contains(separator)) => {
-                    bail!(
+                    return failure::invalid(format_args!(
                         "item {:?}: a value of {name:?} holds the separator",
                         item.name
-                    )
+                    ));
                 }
                 Some(separator) => row.push(values.join(&separator.to_string())),
                 None if values.len() > *width => {
-                    bail!("item {:?}: too few columns {name:?}", item.name)
+                    return failure::invalid(format_args!(
+                        "item {:?}: too few columns {name:?}",
+                        item.name
+                    ));
                 }
                 None => {
                     let empty = std::iter::repeat_n("", width - values.len());

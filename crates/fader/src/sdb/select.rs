@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use clap::Args;
-use fader_client::{Demand, SimpleDb};
+use fader_client::{CallOptions, SimpleDb};
 
-use super::{Output, asking, render};
+use super::{Output, consistency, render};
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ pub(super) struct Options {
     #[arg(long)]
     consistent: bool,
     #[command(flatten)]
-    asking: asking::Flags,
+    asking: consistency::Flags,
     /// How items are shown.
     #[arg(long, default_value = "table")]
     output: Output,
@@ -47,14 +47,14 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
     let mut asking = options.asking.begin()?;
     loop {
         let next = token.as_deref();
-        let demand = Demand {
+        let demand = CallOptions {
             consistent: options.consistent,
             ..asking.demand()
         };
         let page = service.select(&options.expression, next, demand).await;
         asking.save()?;
         let mut page = page?;
-        asking.show(&page.receipt);
+        asking.show(&page.metadata);
         let is_cut = page.items.len() > limit - count;
         page.items.truncate(limit - count);
         count += page.items.len();
@@ -65,7 +65,7 @@ pub(super) async fn run(service: &SimpleDb, options: &Options) -> Result<()> {
         }
         token = page.next_token;
         if count >= limit && (is_cut || token.is_some()) {
-            eprintln!("stopped after {count} items; --limit 0 shows all");
+            note!("stopped after {count} items; --limit 0 shows all");
             break;
         }
         if token.is_none() {

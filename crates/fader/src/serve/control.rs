@@ -17,8 +17,8 @@ const PATH_BYTES_MAX: usize = 107;
 /// Listens on the control socket; `None`, with a warning, when the path is too long for one.
 ///
 /// The caller has the data folder to itself, so a socket that is there was left behind. The socket
-/// is born in a folder of mode 0700 and moved when its own mode is right: at no moment can another
-/// user open it.
+/// is born in a folder of mode 0700 and moved when its own mode is right. So at no moment can
+/// another user open it.
 pub(super) fn listen(data: &Path) -> Result<Option<UnixListener>> {
     let nursery = data.join("control.new");
     let (born, path) = (nursery.join("s"), data.join(SOCKET));

@@ -1,16 +1,19 @@
 //! File descriptors: as many as the system allows, of which some are kept for the store, and the
 //! others are for connections. So the store never lacks one, however many clients there are.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use fader_gateway::Gateway;
+use fader_services::ErrorCode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
+
+use crate::failure;
 
 /// Kept for the log, the engine (256 tables at once) and the process itself.
 const KEPT_ALONE: u64 = 400;
 /// The most that is kept for the members of several chains, and for connections between nodes.
 const KEPT_MAX: u64 = 8192;
-/// Fewer connections serve nobody.
+/// Fewer connections have no use.
 const CONNECTIONS_MIN: u64 = 16;
 /// More are not asked for, where the system sets no limit.
 const ASKED_MAX: u64 = 1 << 20;
@@ -53,9 +56,12 @@ pub(super) fn connections(allowed: Allowed, wanted: usize, is_alone: bool) -> Re
     let Allowed { before, now } = allowed;
     let Share { kept, connections } = share(now, wanted as u64, is_alone);
     if connections < CONNECTIONS_MIN.min(wanted as u64) {
-        bail!(
-            "the system allows {now} open files, and the store keeps {kept} of them: too few are \
-             left for connections. Allow more, such as with `ulimit -n 4096`"
+        return failure::fail(
+            ErrorCode::ConfigurationInvalid,
+            format_args!(
+                "the system allows {now} open files, and the store keeps {kept} of them: too few \
+                 are left for connections. Allow more, such as with `ulimit -n 4096`"
+            ),
         );
     }
     let text = format!(

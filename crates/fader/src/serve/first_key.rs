@@ -2,12 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use fader_node::{Node, OpenKey};
+use fader_services::ErrorCode;
 use fader_services::catalog::{AccountId, KeyNature, KeyStatus};
 use tracing::{info, warn};
 
 use crate::config::{Config, Origin};
+use crate::failure;
 use crate::keys::FIRST_ACCOUNT;
 
 /// How often a member looks whether another one made the key.
@@ -25,13 +27,13 @@ pub(super) async fn ensure(
         return Ok(());
     }
     // Where another member decides, that one makes the key, and it comes here with all else.
-    while !node.decides() && is_absent(node, config)? {
+    while !node.decides() && is_absent(node, config).await? {
         tokio::time::sleep(LOOK).await;
     }
     let account = AccountId(FIRST_ACCOUNT.to_owned());
     let nature = KeyNature::default();
     let Some((id, secret)) = &config.root.value else {
-        if node.keys()?.is_empty() {
+        if node.keys().await?.is_empty() {
             let open = node
                 .create_key(&account, None, "created by the first start", nature)
                 .await?;
@@ -39,7 +41,7 @@ pub(super) async fn ensure(
         }
         return Ok(());
     };
-    match node.open_key(id)? {
+    match node.open_key(id).await? {
         None => {
             let pair = Some((id.clone(), secret.clone()));
             node.create_key(&account, pair, "from the configuration", nature)
@@ -51,9 +53,12 @@ pub(super) async fn ensure(
                 Origin::File(file) => file.display().to_string(),
                 _ => "the environment".to_owned(),
             };
-            bail!(
-                "access key {id} exists with another secret than {origin} says; configure another \
-                 key, or use the stored one"
+            return failure::fail(
+                ErrorCode::ConfigurationInvalid,
+                format_args!(
+                    "access key {id} exists with another secret than {origin} says; configure \
+                     another key, or use the stored one"
+                ),
             );
         }
         Some(open) if open.key.status == KeyStatus::Disabled => {
@@ -67,10 +72,10 @@ pub(super) async fn ensure(
     Ok(())
 }
 
-fn is_absent(node: &Node, config: &Config) -> Result<bool> {
+async fn is_absent(node: &Node, config: &Config) -> Result<bool> {
     Ok(match &config.root.value {
-        None => node.keys()?.is_empty(),
-        Some((id, _)) => node.open_key(id)?.is_none(),
+        None => node.keys().await?.is_empty(),
+        Some((id, _)) => node.open_key(id).await?.is_none(),
     })
 }
 
@@ -85,7 +90,7 @@ fn show(open: &OpenKey, address: &SocketAddr, has_tls: bool) {
     let scheme = if has_tls { "https" } else { "http" };
     let endpoint = format!("{scheme}://{host}:{}", address.port());
     let (id, secret) = (&open.key.id, open.secret.reveal());
-    eprintln!(
+    note!(
         "
 A first access key was created. Its secret is shown now and never again:
 

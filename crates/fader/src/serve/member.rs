@@ -24,9 +24,9 @@ pub(super) fn opener(
             peer_listen: member.peer_listen,
             key,
             zookeeper: member.zookeeper,
-            speaks: member.speaks,
+            speaks: member.cluster_version_max,
             member: Settings {
-                fill_bytes_per_second: member.fill_rate,
+                fill_bytes_per_second: member.transfer_rate,
                 ..settings
             },
         };

@@ -23,12 +23,14 @@ use fader_gateway::Gateway;
 use fader_node::coordinator::Tls as ZooKeeperTls;
 use fader_node::{Health, Node, OpenError, Recovery};
 use fader_services::catalog::{AccountId, Refusal};
+use fader_services::{ErrorCode, Reason};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Durability, FileOption, LogFormat, Values};
+use crate::failure::{Failure, Report};
 use crate::keys::FIRST_ACCOUNT;
 use crate::output;
 
@@ -44,9 +46,6 @@ use reload::{Again, SetLevel};
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 /// How long after it stopped serving a node that begins looks again.
 const AGAIN: Duration = Duration::from_millis(250);
-
-/// The exit code when the store failed (BSD's EX_SOFTWARE).
-const EXIT_STORE_FAILED: u8 = 70;
 
 /// The exit code when a second signal, or one before it served, did not let the server end in order
 /// (128 + SIGINT).
@@ -129,6 +128,25 @@ pub(crate) async fn serve(
     follow: impl FnOnce(Node),
 ) -> Result<ExitCode> {
     let set_level = start_log(config)?;
+    let served = serve_logged(config, (again, zookeeper, set_level), open, follow).await;
+    if let (Err(error), LogFormat::Json) = (&served, config.log_format.value) {
+        let Report {
+            message,
+            code,
+            action,
+        } = Report::of(error);
+        error!(%code, kind = code.kind().name(), "do" = action, "cannot serve: {message}");
+    }
+    served
+}
+
+/// As [`serve`], when lines of the log are written.
+async fn serve_logged(
+    config: &Config,
+    (again, zookeeper, set_level): (Again, Option<ZooKeeperTls>, SetLevel),
+    open: impl FnOnce(fader_node::Settings) -> Result<Node, OpenError> + Send + 'static,
+    follow: impl FnOnce(Node),
+) -> Result<ExitCode> {
     for warning in &config.warnings {
         warn!("{warning}");
     }
@@ -203,9 +221,10 @@ pub(crate) async fn serve(
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
+    TcpListener::bind(address).await.map_err(|error| {
+        let error = anyhow::Error::from(error).context(format!("cannot listen on {address}"));
+        Failure::of(ErrorCode::AddressUnavailable, error).into()
+    })
 }
 
 /// Nothing was acknowledged: as if killed, which every start must bear.
@@ -232,7 +251,12 @@ async fn until_begun(
     loop {
         ready().await?;
         match ensure().await {
-            Err(error) if matches!(error.downcast_ref(), Some(Refusal::View(_))) => {
+            Err(error)
+                if matches!(
+                    error.downcast_ref(),
+                    Some(Refusal::Unavailable { .. } | Refusal::View(_))
+                ) =>
+            {
                 warn!(%error, "the node stopped serving before it had a key: waiting");
                 tokio::time::sleep(AGAIN).await;
             }
@@ -241,8 +265,8 @@ async fn until_begun(
     }
 }
 
-/// Waits until the node serves. A cluster in this process is waited for as long as it takes: who is
-/// missing may come, or an operator may order it to go on without.
+/// Waits until the node serves. A cluster in this process is waited for as long as it takes. A
+/// missing member may come, or an operator may order it to go on without.
 async fn until_ready(node: &Node) -> Result<()> {
     while let Err(error) = node.ready().await {
         if node.cluster().is_none() {
@@ -270,7 +294,8 @@ impl Ending {
                 );
             }
             Ending::StoreFailed(reason) => {
-                error!(reason, "ending: the store failed; start again to recover");
+                let code = ErrorCode::StoreFailed;
+                error!(%code, reason, "ending: the store failed; start again to recover");
             }
             Ending::DoorsClosed(Some(error)) => error!(%error, "ending: cannot listen any more"),
             Ending::DoorsClosed(None) => error!("ending: the listener closed"),
@@ -280,7 +305,7 @@ impl Ending {
     fn code(&self) -> ExitCode {
         match self {
             Ending::Asked(_) => ExitCode::SUCCESS,
-            Ending::StoreFailed(_) => ExitCode::from(EXIT_STORE_FAILED),
+            Ending::StoreFailed(_) => ExitCode::from(ErrorCode::StoreFailed.row().exit),
             Ending::DoorsClosed(_) => ExitCode::FAILURE,
         }
     }
@@ -316,7 +341,8 @@ async fn failure(node: &Node) -> String {
             Health::Failed(reason) => return reason,
             Health::ReadOnly(reason) if !was_read_only => {
                 was_read_only = true;
-                warn!(reason, "writes are refused until this ends");
+                let code = ErrorCode::Refused(Reason::NoWrites);
+                warn!(%code, reason, "writes are refused until this ends");
             }
             Health::Serving if was_read_only => {
                 was_read_only = false;
@@ -345,7 +371,7 @@ async fn open_with(
     let node = opening
         .await
         .context("opening the store panicked")?
-        .with_context(|| format!("cannot open the data folder {folder}"))?;
+        .with_context(|| format!("cannot open {folder}"))?;
     Ok(node)
 }
 

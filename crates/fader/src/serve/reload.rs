@@ -1,10 +1,11 @@
 //! SIGHUP: the configuration file, the TLS files and the log level are read again.
 //!
 //! Invariants:
-//! - H1 the signal never ends the process. What cannot be read is told, and the old values stay.
-//! - H2 only the certificate, its key, those that ZooKeeper and this process know each other by,
-//!   and the log level change. All else needs a restart.
-//! - H3 all of them are replaced, or none.
+//! - RELOAD-1 the signal never ends the process. What cannot be read is told, and the old values
+//!   stay.
+//! - RELOAD-2 only the certificate, its key, those that ZooKeeper and this process know each other
+//!   by, and the log level change. All else needs a restart.
+//! - RELOAD-3 all of them are replaced, or none.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,12 +2,16 @@
 
 use std::cell::Cell;
 
-use fader_services::ViewError;
+use fader_services::Reason;
 
 use super::*;
 
 fn no_member() -> Refusal {
-    Refusal::View(ViewError("no member can answer now".to_owned()))
+    let reason = Reason::NoMember;
+    Refusal::Unavailable {
+        reason,
+        words: reason.sentence().to_owned(),
+    }
 }
 
 /// What becomes of a start, and how often it was ready, where looking for a key ends as `ensured`

@@ -1,11 +1,12 @@
 //! `fader sqs create` and `fader sqs set`.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use fader_services::Mode;
 use serde_json::{Map, Value, json};
 
 use super::{Service, in_words, name_of, settings};
+use crate::failure;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -29,8 +30,9 @@ pub(super) struct Options {
     /// A tag; may come several times.
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = settings::pair)]
     tags: Vec<(String, String)>,
-    /// Who may send to it, for Fader only: `strong` or `mixed`. [default: strong]
-    #[arg(long)]
+    #[arg(long, help = format!(
+        "Who may send to it, for Fader only: `strong` or `mixed`. [default: {}]", Mode::default()
+    ))]
     mode: Option<Mode>,
 }
 
@@ -79,7 +81,7 @@ pub(super) async fn set(service: &Service, options: &SetOptions) -> Result<()> {
         attributes.insert("RedrivePolicy".to_owned(), json!(""));
     }
     if attributes.is_empty() {
-        bail!("nothing to change: give a setting, such as --visibility 60s");
+        return failure::invalid("nothing to change: give a setting, such as --visibility 60s");
     }
     let body = json!({ "QueueUrl": url, "Attributes": attributes });
     service.call("SetQueueAttributes", &body).await?;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _};
 use anyhow::{Result, anyhow};
 use tokio::sync::mpsc;
 
-/// Bytes of one line: a message of 1 MiB, whatever its JSON makes of it.
+/// Bytes of one line: a message of 1 MiB, with any escapes of its JSON.
 const LINE_BYTES_MAX: u64 = 8 << 20;
 /// Lines read ahead.
 const LINES_AHEAD: usize = 256;
@@ -16,7 +16,7 @@ pub(super) type Line = (u64, Result<String>);
 /// Begins to read.
 pub(super) fn start() -> mpsc::Receiver<Line> {
     if io::stdin().is_terminal() {
-        eprintln!("each line is a message; Ctrl-D ends");
+        note!("each line is a message; Ctrl-D ends");
     }
     let (sender, receiver) = mpsc::channel(LINES_AHEAD);
     std::thread::spawn(move || {

@@ -1,7 +1,9 @@
 //! Messages as they are printed, and as JSON lines that `send --json` reads again.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
+
+use crate::failure;
 
 /// A message to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +26,7 @@ impl Outgoing {
         let text = |name: &str| match &line[name] {
             Value::Null => Ok(None),
             Value::String(text) => Ok(Some(text.clone())),
-            _ => bail!("its {name:?} is no text"),
+            _ => failure::invalid(format_args!("its {name:?} is no text")),
         };
         let mut attributes = Map::new();
         match &line["attributes"] {
@@ -34,7 +36,7 @@ impl Outgoing {
                     attributes.insert(name.clone(), attribute(name, value)?);
                 }
             }
-            _ => bail!("its \"attributes\" are no object"),
+            _ => return failure::invalid("its \"attributes\" are no object"),
         }
         Ok(Outgoing {
             body: text("body")?.context("it has no \"body\"")?,

@@ -8,9 +8,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Error, ErrorKind, Sqs};
+use fader_services::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::endpoint;
+use crate::failure::{self, Failure};
 
 mod create;
 mod lines;
@@ -24,8 +26,6 @@ mod tail;
 
 /// Messages in one request.
 const BATCH_MESSAGES: usize = 10;
-/// The exit code after an interrupt (128 + SIGINT).
-const EXIT_INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,7 +107,10 @@ impl Service {
         let body = json!({ "QueueUrl": url, "AttributeNames": ["All"] });
         match self.call("GetQueueAttributes", &body).await?["Attributes"].take() {
             Value::Object(attributes) => Ok(attributes),
-            _ => anyhow::bail!("the endpoint told no attributes of {url}"),
+            _ => failure::fail(
+                ErrorCode::AnswerMalformed,
+                format_args!("the endpoint told no attributes of {url}"),
+            ),
         }
     }
 
@@ -141,7 +144,7 @@ fn in_words(error: Error) -> anyhow::Error {
             _ => return error.into(),
         },
     };
-    anyhow::anyhow!("{error}\nhint: {advice}")
+    Failure::advised(error.into(), advice).into()
 }
 
 /// The elements of a list in a reply; none where it is absent.

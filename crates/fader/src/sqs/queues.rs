@@ -1,10 +1,12 @@
 //! `fader sqs queues`, `stat`, `purge` and `delete`.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
+use fader_services::ErrorCode;
 use serde_json::{Map, Value, json};
 
 use super::{Service, list, name_of};
+use crate::failure;
 use crate::output::{self, visible};
 
 /// Pages of ListQueues that are read before it is called endless.
@@ -83,7 +85,10 @@ async fn all(service: &Service, prefix: &str) -> Result<Vec<String>> {
             None => return Ok(urls),
         }
     }
-    bail!("the list of queues has no last page")
+    failure::fail(
+        ErrorCode::AnswerMalformed,
+        "the list of queues has no last page",
+    )
 }
 
 /// `NAME after COUNT receives`, or nothing.

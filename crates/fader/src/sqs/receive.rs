@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{BATCH_MESSAGES, EXIT_INTERRUPTED, Service, list, message, settings};
+use super::{BATCH_MESSAGES, Service, list, message, settings};
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupts};
 use crate::output;
 
 const NOTES: &str = "\
@@ -30,10 +31,11 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 10, value_name = "COUNT",
           value_parser = clap::value_parser!(u64).range(1..))]
     max: u64,
-    /// How long to wait for a message where there is none, up to 20s. [default: the queue's]
+    /// How long to wait for a message where there is none, up to 20s. Without it,
+    /// as long as the queue says.
     #[arg(long, value_name = "TIME", value_parser = wait)]
     wait: Option<u64>,
-    /// How long to hide the messages from others. [default: the queue's]
+    /// How long to hide the messages from others. Without it, as long as the queue says.
     #[arg(long, value_name = "TIME", value_parser = settings::seconds)]
     visibility: Option<u64>,
     /// Delete the messages when they are printed.
@@ -73,6 +75,7 @@ fn wait(text: &str) -> Result<u64, String> {
 /// Receives and prints.
 pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode> {
     let url = service.url(&options.queue).await?;
+    let mut interrupts = Interrupts::listen()?;
     let mut left = match options.follow {
         true => u64::MAX,
         false => options.max,
@@ -82,10 +85,7 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode
         let is_first = left == options.max || options.follow;
         let received = tokio::select! {
             received = receive(service, options, &url, (left, is_first)) => received?,
-            interrupt = tokio::signal::ctrl_c() => {
-                interrupt?;
-                return Ok(ended(options));
-            }
+            () = interrupts.next() => return Ok(ended(options)),
         };
         if received.is_empty() && !options.follow {
             break;
@@ -94,7 +94,7 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode
         let lines = received.iter().map(|it| message::line(it, options.json));
         let handles: Vec<&str> = received.iter().map(handle).collect();
         if let Err(error) = output::print(&lines.collect::<String>()) {
-            // Nobody saw them: others may have them at once.
+            // No consumer saw them: others may have them at once.
             let shown = each(service, "ChangeMessageVisibilityBatch", &url, &handles).await;
             drop(shown);
             return Err(error);
@@ -177,7 +177,7 @@ async fn each(service: &Service, action: &str, url: &str, handles: &[&str]) -> R
             let said = said
                 .map(|said| said.as_str().unwrap_or_default())
                 .join(": ");
-            eprintln!("not deleted: {said}: {}", output::visible(handle));
+            note!("not deleted: {said}: {}", output::visible(handle));
         }
     }
     Ok(is_all)

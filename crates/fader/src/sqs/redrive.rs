@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
+use fader_services::ErrorCode;
 use serde_json::{Value, json};
 
-use super::{EXIT_INTERRUPTED, Service, list, name_of};
+use super::{Service, list, name_of};
+use crate::failure;
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupts};
 use crate::sdb::progress::Progress;
 
 /// How often a running task is looked at.
@@ -28,10 +31,10 @@ Examples:
 pub(super) struct Options {
     /// The dead-letter queue.
     queue: String,
-    /// The queue that the messages go to. [default: where each came from]
+    /// The queue that the messages go to. Without it, each goes back to its source.
     #[arg(long, value_name = "QUEUE")]
     to: Option<String>,
-    /// How many messages a second at most, up to 500. [default: the endpoint's choice]
+    /// How many messages a second at most, up to 500. Without it, the endpoint chooses.
     #[arg(long, value_name = "COUNT")]
     rate: Option<u32>,
     /// Begin and do not wait for the end.
@@ -61,7 +64,7 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode
         }
         service.call("StartMessageMoveTask", &body).await?;
         if options.no_wait {
-            eprintln!(
+            note!(
                 "began; `fader sqs redrive {} --watch` shows it",
                 options.queue
             );
@@ -69,12 +72,12 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode
         }
     }
     let progress = Progress::new(None);
+    let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         code = follow(service, &arn, progress) => code,
-        interrupt = tokio::signal::ctrl_c() => {
-            interrupt?;
+        () = interrupts.next() => {
             let queue = &options.queue;
-            eprintln!("the endpoint goes on; `fader sqs redrive {queue} --cancel` ends it");
+            note!("the endpoint goes on; `fader sqs redrive {queue} --cancel` ends it");
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
     }
@@ -98,16 +101,19 @@ async fn follow(service: &Service, arn: &str, mut progress: Progress) -> Result<
         progress.finish();
         return match status {
             "COMPLETED" => {
-                eprintln!("{done}");
+                note!("{done}");
                 Ok(ExitCode::SUCCESS)
             }
             "CANCELLED" => {
-                eprintln!("cancelled: {done}");
+                note!("cancelled: {done}");
                 Ok(ExitCode::FAILURE)
             }
             _ => {
                 let reason = task["FailureReason"].as_str().unwrap_or("no reason told");
-                bail!("the task failed: {reason}; {done}")
+                return failure::fail(
+                    ErrorCode::StateConflict,
+                    format_args!("the task failed: {reason}; {done}"),
+                );
             }
         };
     }
@@ -124,11 +130,14 @@ async fn newest(service: &Service, arn: &str) -> Result<Value> {
 async fn cancel(service: &Service, arn: &str) -> Result<ExitCode> {
     let task = newest(service, arn).await?;
     let Some(handle) = task["TaskHandle"].as_str() else {
-        bail!("{} has no move task that runs", name_of(arn));
+        return failure::fail(
+            ErrorCode::NotFound,
+            format_args!("{} has no move task that runs", name_of(arn)),
+        );
     };
     let body = json!({ "TaskHandle": handle });
     let reply = service.call("CancelMessageMoveTask", &body).await?;
     let moved = &reply["ApproximateNumberOfMessagesMoved"];
-    eprintln!("cancelled: {moved} messages moved");
+    note!("cancelled: {moved} messages moved");
     Ok(ExitCode::SUCCESS)
 }

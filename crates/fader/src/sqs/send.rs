@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::Result;
 use clap::Args;
 use fader_client::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
@@ -25,7 +25,9 @@ use tokio::task::JoinSet;
 
 use super::lines::{self, Line};
 use super::message::Outgoing;
-use super::{BATCH_MESSAGES, EXIT_INTERRUPTED, Service, in_words, list, name_of, settings};
+use super::{BATCH_MESSAGES, Service, in_words, list, name_of, settings};
+use crate::failure::{self, Failure};
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupts};
 use crate::sdb::progress::Progress;
 
 /// Bytes of a batch: the least that services take.
@@ -53,7 +55,7 @@ Examples:
 pub(super) struct Options {
     /// The queue.
     queue: String,
-    /// The messages. [default: the lines of standard input]
+    /// The messages. Without them, the lines of standard input.
     #[arg(value_name = "BODY")]
     bodies: Vec<String>,
     /// Lines are JSON, as `fader sqs receive --json` prints them:
@@ -89,7 +91,7 @@ impl Options {
             },
         };
         if message.body.is_empty() {
-            bail!("a message has one character at least");
+            return failure::invalid("a message has one character at least");
         }
         if self.group.is_some() {
             message.group.clone_from(&self.group);
@@ -133,7 +135,8 @@ pub(super) async fn run(service: Service, options: Options) -> Result<ExitCode> 
         rejected: 0,
         progress: Progress::new(None),
     };
-    let result = sending.all(lines, &options).await;
+    let mut interrupts = Interrupts::listen()?;
+    let result = sending.all(lines, &options, &mut interrupts).await;
     sending.progress.finish();
     sending.report(result, options.bodies.is_empty())
 }
@@ -175,16 +178,20 @@ struct Sending {
 }
 
 impl Sending {
-    async fn all(&mut self, mut lines: mpsc::Receiver<Line>, options: &Options) -> Result<End> {
+    async fn all(
+        &mut self,
+        mut lines: mpsc::Receiver<Line>,
+        options: &Options,
+        interrupts: &mut Interrupts,
+    ) -> Result<End> {
         loop {
             let has_room = self.in_flight.len() < self.connections;
             tokio::select! {
-                interrupt = tokio::signal::ctrl_c() => {
-                    interrupt?;
+                () = interrupts.next() => {
                     self.progress.say("interrupted: waiting for what is in flight");
                     tokio::select! {
                         drained = self.drain() => drained?,
-                        _ = tokio::signal::ctrl_c() => {}
+                        () = interrupts.next() => {}
                     }
                     return Ok(End::Interrupted);
                 }
@@ -262,7 +269,7 @@ impl Sending {
 
     fn report(&self, result: Result<End>, is_input: bool) -> Result<ExitCode> {
         let (sent, rejected) = (self.sent, self.rejected);
-        eprintln!("{sent} messages sent, {rejected} rejected");
+        note!("{sent} messages sent, {rejected} rejected");
         let next = self.unsettled.first().copied().unwrap_or(self.read_up_to);
         let go_on = match is_input {
             true => {
@@ -274,10 +281,10 @@ impl Sending {
             Ok(End::Complete) if rejected == 0 => Ok(ExitCode::SUCCESS),
             Ok(End::Complete) => Ok(ExitCode::FAILURE),
             Ok(End::Interrupted) => {
-                eprintln!("{}", go_on.trim_start());
+                note!("{}", go_on.trim_start());
                 Ok(ExitCode::from(EXIT_INTERRUPTED))
             }
-            Err(error) => bail!("{error:#}{go_on}"),
+            Err(error) => failure::fail_with_more(&error, go_on),
         }
     }
 }
@@ -367,14 +374,14 @@ fn may_repeat(error: &Error, pending: &[(u64, Outgoing)]) -> bool {
 
 fn explain(error: Error) -> anyhow::Error {
     let refused = error.to_string();
-    let hint = match refused.contains("MessageGroupId") {
+    let advice = match refused.contains("MessageGroupId") {
         true => "a FIFO queue needs --group GROUP",
         false if refused.contains("ContentBasedDeduplication") => {
             "give --unique, or create the queue with --content-deduplication"
         }
         false => return in_words(error),
     };
-    anyhow!("{refused}\nhint: {hint}")
+    Failure::advised(error.into(), advice).into()
 }
 
 #[cfg(test)]

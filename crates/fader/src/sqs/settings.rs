@@ -1,11 +1,15 @@
 //! Settings of a queue as flags, and as the attributes that they become.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use fader_client::Error;
+use fader_services::sqs::NEW_QUEUE;
 use serde_json::{Map, Value, json};
 
 use super::{Service, in_words};
+use crate::failure;
+
+const DAY_S: u64 = 86_400;
 
 /// How long a dead-letter queue that is made here keeps its messages: the longest time.
 const LETTERS_KEPT_S: u64 = 14 * 24 * 3600;
@@ -13,21 +17,29 @@ const LETTERS_KEPT_S: u64 = 14 * 24 * 3600;
 /// Settings of a queue. Without one, the queue has AWS's default.
 #[derive(Args)]
 pub(super) struct Flags {
-    /// How long a received message is hidden from others, up to 12h. [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help = format!(
+        "How long a received message is hidden from others, up to 12h. A new queue has {}s.",
+        NEW_QUEUE.visibility_s
+    ))]
     visibility: Option<u64>,
 
-    /// How long a message is hidden after it is sent, up to 15m. [default: 0s]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help = format!(
+        "How long a message is hidden after it is sent, up to 15m. A new queue has {}s.",
+        NEW_QUEUE.delay_s
+    ))]
     delay: Option<u64>,
 
-    /// How long a message is kept, 60s to 14d. [default: 4d]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help = format!(
+        "How long a message is kept, 60s to 14d. A new queue has {}d.",
+        NEW_QUEUE.retention_s / DAY_S
+    ))]
     retention: Option<u64>,
 
-    /// How long a receive waits for messages that names no time of its own, up to 20s.
-    /// [default: 0s]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, help = format!(
+        "How long a receive waits for messages that names no time of its own, up to 20s. A new \
+         queue has {}s.",
+        NEW_QUEUE.wait_s
+    ))]
     wait: Option<u64>,
 
     /// Most bytes of a message, 1024 to 1048576.
@@ -84,7 +96,9 @@ impl Flags {
 
 async fn dead_letter_arn(service: &Service, name: &str, is_fifo: bool) -> Result<String> {
     if is_fifo && !name.ends_with(".fifo") {
-        bail!("the dead-letter queue of a FIFO queue is one too: name it {name}.fifo");
+        return failure::invalid(format_args!(
+            "the dead-letter queue of a FIFO queue is one too: name it {name}.fifo"
+        ));
     }
     match service.0.queue_url(name).await {
         Ok(_) => {}
@@ -98,7 +112,7 @@ async fn dead_letter_arn(service: &Service, name: &str, is_fifo: bool) -> Result
             let body = json!({ "QueueName": name, "Attributes": attributes });
             let made = service.call("CreateQueue", &body).await;
             made.with_context(|| format!("cannot make the dead-letter queue {name}"))?;
-            eprintln!("made the dead-letter queue {name}, which keeps messages for 14 days");
+            note!("made the dead-letter queue {name}, which keeps messages for 14 days");
         }
         Err(error) => return Err(in_words(error)),
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{BATCH_MESSAGES, Service, list, message};
+use crate::interrupt::Interrupts;
 use crate::output;
 
 /// How often a queue is looked at that showed nothing new.
@@ -37,10 +38,11 @@ pub(super) struct Options {
 
 /// Shows messages until it is interrupted.
 pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode> {
+    let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         shown = show(service, options) => shown?,
         // To interrupt it is how it ends.
-        interrupt = tokio::signal::ctrl_c() => interrupt?,
+        () = interrupts.next() => {}
     }
     Ok(ExitCode::SUCCESS)
 }

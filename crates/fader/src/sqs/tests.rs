@@ -24,7 +24,7 @@ fn times_have_units_and_bare_numbers_are_seconds() {
 }
 
 #[test]
-fn what_a_receive_prints_a_send_reads() {
+fn a_send_reads_the_output_of_a_receive() {
     let received = json!({
         "MessageId": "id",
         "ReceiptHandle": "handle",

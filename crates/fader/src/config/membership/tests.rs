@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::{Proofs, zookeeper};
+use super::{ZooKeeperTlsFiles, zookeeper};
 
 #[test]
 fn servers_have_a_port() {
@@ -16,13 +16,13 @@ fn servers_have_a_port() {
         ("[::1]", vec!["[::1]:2181"]),
     ] {
         assert_eq!(
-            zookeeper(hosts, "/fader", &Proofs::default())
+            zookeeper(hosts, "/fader", &ZooKeeperTlsFiles::default())
                 .unwrap()
                 .hosts,
             read
         );
     }
-    assert!(zookeeper(" ,", "/fader", &Proofs::default()).is_err());
+    assert!(zookeeper(" ,", "/fader", &ZooKeeperTlsFiles::default()).is_err());
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn credentials_are_their_owners() {
         std::fs::write(&path, text).unwrap();
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(&path, permissions).unwrap();
-        let proofs = Proofs {
+        let proofs = ZooKeeperTlsFiles {
             credentials: Some(&path),
-            ..Proofs::default()
+            ..ZooKeeperTlsFiles::default()
         };
         zookeeper("zk1", "/fader", &proofs)
     };
@@ -60,7 +60,7 @@ fn tls_is_whole_or_none() {
     let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
     let refused = |authorities, certificate, key| {
         let file = |is_there| Some(&*path).filter(|_| is_there);
-        let proofs = Proofs {
+        let proofs = ZooKeeperTlsFiles {
             credentials: None,
             authorities: file(authorities),
             certificate: file(certificate),

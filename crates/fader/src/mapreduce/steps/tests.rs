@@ -50,7 +50,7 @@ fn executables_have_hadoops_arguments() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_step() {
+fn a_mistake_is_reported_with_its_step() {
     let told = |text: &str| format!("{:#}", steps(text, "/out").unwrap_err());
     assert!(told("").contains("no [[step]]"));
     assert!(told("steps = []").contains("steps"));

@@ -46,7 +46,7 @@ pub(super) struct Level {
 
 /// Asks at every level at the same time, before, during and after.
 pub(super) async fn measure(cluster: &Cluster) -> Result<Vec<Level>> {
-    eprint!("\ravailability ");
+    note_part!("\ravailability ");
     let control = cluster.control();
     let begin = Instant::now();
     let askers: Vec<_> = ASKED
@@ -82,7 +82,7 @@ pub(super) async fn measure(cluster: &Cluster) -> Result<Vec<Level>> {
             after: share(healed, Duration::MAX),
         });
     }
-    eprintln!();
+    note!();
     Ok(levels)
 }
 

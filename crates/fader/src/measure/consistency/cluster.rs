@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use fader_client::{Client, Control, Nature, Pace, Settings, SimpleDb};
+use fader_client::{Client, Control, DomainOptions, Pacing, Settings, SimpleDb};
 use fader_services::Mode;
 
 use crate::dev::WiringName;
@@ -36,7 +36,7 @@ impl Cluster {
         ];
         let own = Own::start("dev", &flags).await?;
         let settings = Settings {
-            pace: Pace::Bare,
+            pace: Pacing::Bare,
             timeout: PATIENCE,
             ..Settings::default()
         };
@@ -50,9 +50,9 @@ impl Cluster {
     }
 
     async fn create_domain(&self) -> Result<()> {
-        let nature = Nature {
+        let nature = DomainOptions {
             mode: Some(Mode::Mixed),
-            ..Nature::default()
+            ..DomainOptions::default()
         };
         let begin = Instant::now();
         loop {

@@ -4,24 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use async_trait::async_trait;
-use fader_client::{Demand, Error, ErrorKind, SimpleDb, system_runtime};
+use fader_client::{CallOptions, Error, ErrorKind, SimpleDb, system_runtime};
 use fader_cloud::AttributePut;
 use fader_history::object::{Operation, Outcome, Reply, Request, Text, Value, Verb};
 use fader_measure::{
     Act, Arrivals, Heard, Intent, Load, Party, Plan, Provider, Rate, Starts, Until, Workload,
     drive_all,
 };
-use fader_services::level;
+use fader_services::{ErrorCode, level};
 use serde::Serialize;
 
 use super::cluster::{Cluster, DOMAIN, PATIENCE};
+use crate::failure;
 
 /// So few that at a low rate reads meet items that are being written.
 const ITEMS: u64 = 10;
 const VALUE_BYTES: usize = 500;
-/// Whoever was refused waits so long: nobody asks as fast as it is refused.
+/// A refused client waits so long: no client asks as fast as it is refused.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// One kind of operation.
@@ -100,8 +101,8 @@ impl Kind {
 const LEVELS: [&str; 3] = ["strong", "eventual; r=2", "eventual; w=2"];
 
 /// Of so many operations in a row each kind has its share exactly: shares are in quarters. Drawn
-/// one by one, the few operations of a point would have other shares than they should, by more
-/// than what one step of a figure comes to.
+/// one by one, the few operations of a point would have other shares than they should. The error
+/// would be more than what one step of a figure comes to.
 const DEAL: u64 = 16;
 
 impl Mix {
@@ -131,11 +132,11 @@ fn scatter(number: u64) -> u64 {
 }
 
 /// What a level is called in a request.
-pub(super) fn demand(level: &str) -> Result<Demand<'static>> {
-    let asked: level::Demand = level.parse().map_err(anyhow::Error::msg)?;
-    Ok(Demand {
+pub(super) fn demand(level: &str) -> Result<CallOptions<'static>> {
+    let asked: level::ConsistencyOptions = level.parse().map_err(anyhow::Error::msg)?;
+    Ok(CallOptions {
         level: asked.level,
-        ..Demand::default()
+        ..CallOptions::default()
     })
 }
 
@@ -145,7 +146,7 @@ pub(super) async fn one(
     is_write: bool,
     item: &str,
     number: u64,
-    demand: Demand<'_>,
+    demand: CallOptions<'_>,
 ) -> Result<(), Error> {
     if !is_write {
         let found = client.get_attributes(DOMAIN, item, &[], demand).await;
@@ -241,7 +242,7 @@ impl Failures {
     }
 }
 
-/// Operations that begin at a rate, whatever their answers do.
+/// Operations that begin at a rate, with any speed of their answers.
 pub(super) async fn at_rate(
     cluster: &Cluster,
     mix: Mix,
@@ -306,7 +307,7 @@ async fn load_with(
         _ => false,
     };
     match operations.iter().find(is_wrong) {
-        Some(wrong) => bail!("{wrong}"),
+        Some(wrong) => failure::fail(ErrorCode::RequestRefused, wrong),
         None => Ok(operations),
     }
 }

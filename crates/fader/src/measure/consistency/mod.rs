@@ -1,9 +1,10 @@
 //! `fader measure consistency`: what each level costs when members are far apart, as CRAQamo
-//! (Miltner, Yang, Zhang) measured it, and how available each level is during a partition.
+//! (Miltner, Yang, Zhang) measured it. Also how available each level is during a partition.
 //!
-//! The setting is the paper's: three members, of which an eventual operation asks two (W = R = 2),
-//! a one-way delay of 0, 50 and 100 ms between them, requests at a rate far below what the members
-//! can do. The members are those of a `fader dev` that is started for it, one for each delay.
+//! The setting is the paper's: three members, of which an eventual operation asks two (W = R = 2).
+//! A one-way delay of 0, 50 and 100 ms is between them, and requests come at a rate far below what
+//! the members can do. The members are those of a `fader dev` that is started for it, one for each
+//! delay.
 //!
 //! Deliberately absent: the points of the paper's figures, which it shows as pictures without
 //! numbers. Beside ours stands what its text says of them.
@@ -18,12 +19,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_history::object::Operation;
 use serde::Serialize;
 
 use crate::dev::WiringName;
+use crate::failure;
 use crate::output;
 use cluster::Cluster;
 use load::{Failures, Kind, Mix};
@@ -75,9 +77,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 128)]
     clients: u32,
 
-    /// One-way delays in milliseconds, with commas between them. Figures 4 and 5 are those of 50.
-    /// [default: 0,50,100]
-    #[arg(long, value_name = "MS", value_delimiter = ',')]
+    #[arg(long, value_name = "MS", value_delimiter = ',', help = format!(
+        "One-way delays in milliseconds, with commas between them. Figures 4 and 5 are those of \
+         {MIX_DELAY_MS}. [default: {}]",
+        DELAYS_MS.map(|delay| delay.to_string()).join(",")
+    ))]
     delays: Vec<u64>,
 
     /// One run of a second for each point, without the delay of 100 ms: shows that it works.
@@ -133,15 +137,13 @@ pub(super) struct Means {
 }
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
-    ensure!(
-        0.0 < options.rate && 0.0 < options.seconds && 0 < options.clients,
-        "--rate, --seconds and --clients are above zero"
-    );
+    if options.rate <= 0.0 || options.seconds <= 0.0 || options.clients == 0 {
+        return failure::invalid("--rate, --seconds and --clients are above zero");
+    }
     let options = options.as_meant();
-    ensure!(
-        options.delays.iter().all(|delay| DELAYS_MS.contains(delay)),
-        "--delays are of 0, 50 and 100, as the paper's figures"
-    );
+    if !options.delays.iter().all(|delay| DELAYS_MS.contains(delay)) {
+        return failure::invalid("--delays are of 0, 50 and 100, as the paper's figures");
+    }
     let mut latency = Vec::new();
     let mut mixed = Vec::new();
     let mut tally = Failures::default();
@@ -213,7 +215,7 @@ async fn latencies(
     for run in 0..options.runs {
         for (at, writes) in WRITE_SHARES.into_iter().enumerate() {
             for eventual in [0.0, 1.0] {
-                eprint!(
+                note_part!(
                     "\rdelay {delay_ms} ms, run {}, {:.0} % writes ",
                     run + 1,
                     100.0 * writes
@@ -239,7 +241,7 @@ async fn latencies(
             }
         }
     }
-    eprintln!();
+    note!();
     Ok(points.into_values().collect())
 }
 
@@ -260,7 +262,7 @@ async fn mixes(
         .collect();
     for run in 0..options.runs {
         for point in &mut points {
-            eprint!(
+            note_part!(
                 "\rrun {}, {:.0} % eventual ",
                 run + 1,
                 100.0 * point.eventual
@@ -280,7 +282,7 @@ async fn mixes(
             tokio::time::sleep(CALM).await;
         }
     }
-    eprintln!();
+    note!();
     Ok(points)
 }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use fader_client::Access;
 use fader_history::object::Log;
 use fader_mapreduce::{
@@ -22,11 +22,13 @@ use fader_mapreduce::{
     Program, Reduce,
 };
 use fader_measure::formats::{self, join, read_from};
+use fader_services::ErrorCode;
 use object_store::ObjectStoreExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::worker::{Told, worked};
 use super::{Options, Own};
+use crate::failure;
 use crate::mapreduce::{complete, folder};
 use crate::measure::target::Raw;
 
@@ -249,12 +251,11 @@ pub(super) async fn round(
     let told: Vec<Told> = lines
         .map(serde_json::from_slice)
         .collect::<Result<_, _>>()?;
-    ensure!(
-        told.len() == workers as usize,
-        "{} of {workers} workers told",
-        told.len()
-    );
-    eprintln!(
+    if told.len() != workers as usize {
+        let text = format!("{} of {workers} workers told", told.len());
+        return failure::fail(ErrorCode::JobFailed, text);
+    }
+    note!(
         "\rof {workers}: the merged log is {}/part-00000",
         folder.below("out")
     );

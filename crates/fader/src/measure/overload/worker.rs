@@ -12,10 +12,12 @@ use fader_measure::{
     Form, Intent, Load, Plan, Remaining, Stress, Summary, Target, Until, Variant, Verdict, Wire,
     Workload,
 };
+use fader_services::ErrorCode;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Options;
+use crate::failure::Failure;
 use crate::measure::staleness::write_log;
 use crate::measure::target::Raw;
 
@@ -208,7 +210,7 @@ fn work(
         let puts = side(put);
         (gets.join(), puts)
     });
-    let gets = gets.map_err(|_| anyhow::anyhow!("a thread panicked"))?;
+    let gets = gets.map_err(|_| Failure::new(ErrorCode::Internal, "a thread panicked"))?;
     let ((mut told, gets_log), (puts, mut puts_log)) = (gets?, puts?);
     told.puts = puts.gets;
     told.seconds.extend(puts.seconds);

@@ -1,4 +1,4 @@
-//! Tables I to III and figures 1 to 8 of seed 001, ours beside the paper's.
+//! Tables I to III and figures 1 to 8 of Ampaporn and Gertphol, ours beside the paper's.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,9 +9,11 @@ use fader_history::check::staleness;
 use fader_history::object::{Log, Operation, Verb};
 use fader_measure::statistics::{Quartiles, quantile_of};
 use fader_measure::{Axis, Boxes, Curve, EVENTUAL, Plot, Point, STRONG, Scale, Series, Whiskers};
+use fader_services::ErrorCode;
 use serde::Serialize;
 
 use super::{Measured, runs};
+use crate::failure::Failure;
 
 const MILLI: f64 = 1e6;
 /// Bins of figure 8, in nanoseconds.
@@ -85,7 +87,8 @@ impl Found {
             let mut times = [0.5, 0.9, 0.99, 0.999].map(|_| Vec::new());
             for log in logs(level) {
                 let found = staleness(log, &Rules::default());
-                let found = found.map_err(|unfit| anyhow::anyhow!("{unfit}"))?;
+                let found =
+                    found.map_err(|unfit| Failure::new(ErrorCode::AnswerMalformed, unfit))?;
                 curves[at].add(&found, BIN, |reference| reference.since_return);
                 curves_since_call[at].add(&found, BIN, |reference| reference.since_call);
                 for reading in &found.readings {
@@ -102,7 +105,7 @@ impl Found {
                 is_any.then(|| quantile_of(&mut of_runs, 0.5))
             });
         }
-        let none = || anyhow::anyhow!("a level has no reads, or no writes");
+        let none = || Failure::new(ErrorCode::Unavailable, "a level has no reads, or no writes");
         let of = |logs: &mut dyn Iterator<Item = &Log>, is_write| {
             let values: Vec<f64> = logs.flat_map(|log| times(log, is_write)).collect();
             Quartiles::of(&values).ok_or_else(none)

@@ -1,4 +1,4 @@
-//! Table III of seed 001: latencies by run, ours beside the paper's.
+//! Table III of Ampaporn and Gertphol: latencies by run, ours beside the paper's.
 
 use std::fmt::Write;
 
@@ -43,8 +43,8 @@ const TABLE_3: [(&str, Runs); 4] = [
     ),
 ];
 
-/// The table, of each group's runs in the paper's order: the runs that the paper selects, or, where
-/// there are fewer, the first, the one in the middle and the last.
+/// The table, of each group's runs in the paper's order. It has the runs that the paper selects,
+/// or, where there are fewer, the first, the one in the middle and the last.
 pub(super) fn table(groups: [&[Quartiles]; 4]) -> String {
     let mut text = format!(
         "\nTable III: latencies in ms by run\n{:<18}{:>4}",

@@ -3,12 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use fader_client::S3Request;
+use fader_services::ErrorCode;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::io::AsyncWriteExt as _;
 
 use super::{PART_BYTES, Shared};
+use crate::failure;
 use crate::s3::digest;
 use crate::s3::number;
 use crate::s3::place::ObjectPlace;
@@ -36,7 +38,10 @@ pub(super) async fn run(
     fetch(shared, from, &partial, (bytes, etag)).await?;
     if !is_same(&partial, etag, part_bytes).await? {
         std::fs::remove_file(&partial)?;
-        bail!("what came differs from the object: it has another ETag; try again");
+        return failure::fail(
+            ErrorCode::AnswerMalformed,
+            "what came differs from the object: it has another ETag; try again",
+        );
     }
     let context = || format!("cannot rename {}", partial.display());
     std::fs::rename(&partial, path).with_context(context)?;
@@ -111,7 +116,10 @@ async fn fetch(
             let reply = shared.service.call(request).await?;
             match reply.body.len() as u64 == end - start {
                 true => Ok::<_, anyhow::Error>(reply.body),
-                false => bail!("the endpoint sent {} bytes for {range}", reply.body.len()),
+                false => failure::fail(
+                    ErrorCode::AnswerMalformed,
+                    format_args!("the endpoint sent {} bytes for {range}", reply.body.len()),
+                ),
             }
         });
     let mut pieces = stream::iter(pieces).buffered(AHEAD);

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use fader_client::S3Request;
+use fader_services::ErrorCode;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::{PART_BYTES, Shared};
+use crate::failure;
 use crate::s3::digest;
 use crate::s3::place::ObjectPlace;
 use crate::s3::{need, number};
@@ -71,7 +73,10 @@ fn compare(etag: &str, expected: &str) -> Result<()> {
     let etag = etag.trim_matches('"');
     match etag == expected || !digest::is_of_bytes(etag) {
         true => Ok(()),
-        false => bail!("the endpoint has other bytes: ETag {etag} in place of {expected}"),
+        false => failure::fail(
+            ErrorCode::AnswerMalformed,
+            format_args!("the endpoint has other bytes: ETag {etag} in place of {expected}"),
+        ),
     }
 }
 
@@ -118,10 +123,13 @@ async fn in_parts(
     };
     let root = shared.service.call(request).await?.xml()?;
     if root.name == "Error" {
-        bail!(
-            "{}: {}",
-            root.child_text("Code"),
-            root.child_text("Message")
+        return failure::fail(
+            ErrorCode::RequestRefused,
+            format_args!(
+                "{}: {}",
+                root.child_text("Code"),
+                root.child_text("Message")
+            ),
         );
     }
     compare(

@@ -15,13 +15,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use fader_client::SimpleDb;
 use fader_cloud::ItemPut;
 use tokio::task::JoinSet;
 
 use super::progress::Progress;
+use crate::failure;
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupts};
 
 mod reader;
 mod store;
@@ -34,9 +36,6 @@ const BATCH_ITEMS: usize = 25;
 
 /// Text in a batch. SimpleDB takes requests of 1 MB; percent-encoding grows text up to threefold.
 const BATCH_BYTES: usize = 300_000;
-
-/// The exit code after an interrupt (128 + SIGINT).
-const EXIT_INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = r#"JSON lines, as `export` writes them:
 {"item":"name","attributes":{"one":"value","many":["value","value"]}}
@@ -60,7 +59,7 @@ pub(super) struct Options {
     domain: String,
     /// The file; `-` is standard input.
     file: PathBuf,
-    /// The file's format. [default: by the file's name, JSON lines for standard input]
+    /// The file's format. Without it, the file's name says it; standard input has JSON lines.
     #[arg(long)]
     format: Option<Format>,
     /// The field or column that names the item.
@@ -109,6 +108,7 @@ pub(super) async fn run(service: SimpleDb, options: Options) -> Result<ExitCode>
         read_up_to: options.from_line,
         stored: 0,
         rejected: 0,
+        interrupts: Interrupts::listen()?,
         progress: Progress::new(lines.total_bytes),
     };
     let result = import.all(lines).await;
@@ -138,6 +138,7 @@ struct Import {
     read_up_to: u64,
     stored: u64,
     rejected: u64,
+    interrupts: Interrupts,
     progress: Progress,
 }
 
@@ -146,8 +147,7 @@ impl Import {
         loop {
             let has_room = self.in_flight.len() < self.connections;
             tokio::select! {
-                interrupt = tokio::signal::ctrl_c() => {
-                    interrupt?;
+                () = self.interrupts.next() => {
                     self.progress.say("interrupted: waiting for what is in flight");
                     self.drain_until_interrupt().await?;
                     return Ok(End::Interrupted);
@@ -217,9 +217,14 @@ impl Import {
     }
 
     async fn drain_until_interrupt(&mut self) -> Result<()> {
-        tokio::select! {
-            result = self.drain() => result,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+        loop {
+            tokio::select! {
+                done = self.in_flight.join_next() => match done {
+                    Some(done) => self.settle(done??),
+                    None => return Ok(()),
+                },
+                () = self.interrupts.next() => return Ok(()),
+            }
         }
     }
 
@@ -241,17 +246,20 @@ impl Import {
 
     fn report(&self, result: Result<End>) -> Result<ExitCode> {
         let (stored, rejected) = (self.stored, self.rejected);
-        eprintln!("{stored} items stored, {rejected} lines rejected");
+        note!("{stored} items stored, {rejected} lines rejected");
         let next = self.unsettled.first().copied().unwrap_or(self.read_up_to);
         match result {
             Ok(End::Complete) if rejected == 0 => Ok(ExitCode::SUCCESS),
             Ok(End::Complete) => Ok(ExitCode::FAILURE),
             Ok(End::Interrupted) => {
-                eprintln!("all lines before {next} are settled; go on with --from-line {next}");
+                note!("all lines before {next} are settled; go on with --from-line {next}");
                 Ok(ExitCode::from(EXIT_INTERRUPTED))
             }
-            Err(error) => bail!(
-                "{error:#}\nall lines before {next} are settled; go on with --from-line {next}"
+            Err(error) => failure::fail_with_more(
+                &error,
+                format_args!(
+                    "\nall lines before {next} are settled; go on with --from-line {next}"
+                ),
             ),
         }
     }

@@ -88,7 +88,7 @@ pub(super) fn start(options: &Options) -> Result<Reader> {
         from_line: options.from_line,
         sender,
     };
-    // The thread ends with the file, or when nobody takes its lines any more.
+    // The thread ends with the file, or when its lines are not taken any more.
     std::thread::spawn(move || match format {
         Format::Json => task.json(source),
         Format::Csv => task.csv(source),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use fader_client::{Demand, Error, ErrorKind, SimpleDb};
+use fader_client::{CallOptions, Error, ErrorKind, SimpleDb};
 use fader_cloud::ItemPut;
 
 /// How often a request is sent before the import gives up.
@@ -64,7 +64,7 @@ async fn attempt(
     let mut wait = WAIT_FIRST;
     for _ in 1..ATTEMPTS_MAX {
         match service
-            .batch_put_attributes(domain, puts, Demand::default())
+            .batch_put_attributes(domain, puts, CallOptions::default())
             .await
         {
             Ok(_) => return Ok(Ok(())),
@@ -77,7 +77,7 @@ async fn attempt(
         wait *= 2;
     }
     match service
-        .batch_put_attributes(domain, puts, Demand::default())
+        .batch_put_attributes(domain, puts, CallOptions::default())
         .await
     {
         Ok(_) => Ok(Ok(())),

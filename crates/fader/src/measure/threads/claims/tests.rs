@@ -61,7 +61,7 @@ fn each_falls_with_what_it_is_about() {
 }
 
 #[test]
-fn what_was_not_measured_is_not_judged() {
+fn an_unmeasured_claim_is_not_judged() {
     let few: Vec<Point> = points(paper)
         .into_iter()
         .filter(|it| it.threads < 100)

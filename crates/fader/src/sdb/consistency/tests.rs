@@ -7,18 +7,18 @@ use super::*;
 #[test]
 fn a_receipt_is_one_line_of_json() {
     assert_eq!(
-        json(&Receipt::default()).to_string(),
+        json(&ReplyMetadata::default()).to_string(),
         r#"{"tentative":false}"#
     );
-    let receipt = Receipt {
+    let metadata = ReplyMetadata {
         stamp: Some(parse_stamp("2.7+1317975502999.3.0").unwrap()),
         version: Some(parse_version("2.7").unwrap()),
         tentative: true,
         outcome: Some(Outcomes::single(Outcome::Superseded(None))),
-        ..Receipt::default()
+        ..ReplyMetadata::default()
     };
     assert_eq!(
-        json(&receipt).to_string(),
+        json(&metadata).to_string(),
         r#"{"outcome":"superseded","stamp":"2.7+1317975502999.3.0","tentative":true,"#.to_owned()
             + r#""version":"2.7"}"#
     );

@@ -1,7 +1,9 @@
-//! What is said to whoever has a chain go on without all that was acknowledged (AL-4).
+//! What is said to the operator that has a chain go on without all that was acknowledged (AL-4).
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use fader_node::{ChainId, Progress};
+
+use crate::failure;
 
 /// Says what may be lost, and goes on only with a yes.
 ///
@@ -11,14 +13,14 @@ pub(crate) fn consent(member: &str, yes: bool) -> Result<()> {
     if yes {
         return Ok(());
     }
-    bail!(
-        "nothing is done yet. {member} would go on alone with what it has. Whatever was \
+    failure::invalid(format_args!(
+        "nothing is done yet. {member} would go on alone with what it has. All that was \
          acknowledged after {member} last took part would be lost for ever: strong writes, \
          conditions, deletions and eventual writes; and a request that is sent again under its \
          name may be carried out a second time. Members that come back later are made equal to \
          {member}, and what only they have is discarded. If any member that served last can be \
          started with its disk, start that one instead: then nothing is lost. To go on, say --yes"
-    )
+    ))
 }
 
 /// What is said of a node that may begin on an old copy (AL-7), whose disks had come so far.
@@ -30,14 +32,14 @@ pub(crate) fn accepted(chain: ChainId, member: &str, had: &[Progress]) -> String
     let had = had.collect::<Vec<_>>().join(", or ");
     format!(
         "{member} may begin on an old copy of its folder of {chain}. Its disk was {had} when it \
-         was last heard of: whatever is not in the copy will be lost for ever. Start {member}, and \
+         was last heard of: what is not in the copy will be lost for ever. Start {member}, and \
          then say: fader cluster restore {0} --member {member} --yes\n",
         chain.0
     )
 }
 
 /// What stays in the status of a chain for ever.
-pub(crate) fn standing(count: u64, epoch: u64) -> String {
+pub(crate) fn status(count: u64, epoch: u64) -> String {
     match count {
         0 => String::new(),
         1 => format!("went on with less than was acknowledged, in epoch {epoch}\n"),

@@ -1,16 +1,18 @@
-//! `fader cluster why`: what a chain waits for, and for whom.
+//! `fader cluster diagnose`: what a chain waits for, and for whom.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
-use fader_client::WhyOf;
+use fader_client::WaitScope;
 use fader_node::coordinator::ZooKeeperCoordinator;
-use fader_node::{ChainId, Standing};
+use fader_node::{ChainId, ClusterStatus};
+use fader_services::ErrorCode;
 
-use crate::cluster::control;
-use crate::founding::Place;
+use crate::cluster::init::Place;
+use crate::cluster::mode::{control, folder_help};
+use crate::failure;
 use crate::keys::FIRST_ACCOUNT;
 use crate::output;
 
@@ -20,20 +22,20 @@ own members wait for, and asks the other members' nodes for the rest. With --zoo
 alone is asked, from any machine and though no server runs.
 
 Examples:
-  fader cluster why --data /var/lib/fader              all chains
-  fader cluster why 3 --data /var/lib/fader            chain 3
-  fader cluster why carts --data /var/lib/fader        the chain that has the domain carts
-  fader cluster why --zookeeper zk1,zk2,zk3            what ZooKeeper knows of all chains";
+  fader cluster diagnose --data /var/lib/fader              all chains
+  fader cluster diagnose 3 --data /var/lib/fader            chain 3
+  fader cluster diagnose carts --data /var/lib/fader        the chain that has the domain carts
+  fader cluster diagnose --zookeeper zk1,zk2,zk3            what ZooKeeper knows of all chains";
 
 /// Which chain, and who is asked.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct WhyOptions {
+pub(crate) struct DiagnoseOptions {
     /// The number of a chain, or a domain; all chains without.
     #[arg(value_name = "CHAIN|DOMAIN")]
     of: Option<String>,
 
-    /// Folder of a server's data. [default: ./fader-data or ./fader-dev, where a server runs]
+    #[arg(help = folder_help())]
     #[arg(
         long,
         env = "FADER_DATA",
@@ -51,34 +53,37 @@ pub(crate) struct WhyOptions {
 }
 
 /// Says what chains wait for.
-pub(crate) async fn why(options: &WhyOptions) -> Result<ExitCode> {
+pub(crate) async fn diagnose(options: &DiagnoseOptions) -> Result<ExitCode> {
     let of = options.of.as_deref();
     let number = of.and_then(|of| of.parse().ok());
     let text = match options.place.is_named() && options.data.is_none() {
         true => {
             let only = match (of, number) {
-                (Some(domain), None) => bail!(
-                    "only a server knows where the domain {domain} is: name its folder with --data"
-                ),
+                (Some(domain), None) => {
+                    return failure::invalid(format_args!(
+                        "only a server knows where the domain {domain} is: name its folder with \
+                         --data"
+                    ));
+                }
                 (_, number) => number.map(ChainId),
             };
             let place = options.place.settings()?;
             let looking = move || ZooKeeperCoordinator::look_closely(&place);
-            let standing: Standing = tokio::task::spawn_blocking(looking).await??;
-            let why = standing.why(only);
+            let status: ClusterStatus = tokio::task::spawn_blocking(looking).await??;
+            let why = status.wait_reports(only);
             if why.is_empty() {
-                bail!("there is no such chain");
+                return failure::fail(ErrorCode::NotFound, "there is no such chain");
             }
             why.iter().map(ToString::to_string).collect()
         }
         false => {
             let of = match (of, number) {
-                (None, _) => WhyOf::All,
-                (Some(_), Some(number)) => WhyOf::Chain(number),
-                (Some(domain), None) => WhyOf::Domain(&options.account, domain),
+                (None, _) => WaitScope::All,
+                (Some(_), Some(number)) => WaitScope::Chain(number),
+                (Some(domain), None) => WaitScope::Domain(&options.account, domain),
             };
             let server = control(options.data.as_deref())?;
-            server.why(of).await?.concat()
+            server.wait_reports(of).await?.concat()
         }
     };
     output::print(&text)?;

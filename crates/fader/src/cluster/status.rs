@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use fader_node::coordinator::{CoordinatorError, Onlooker, Standing};
-use fader_node::{ChainId, Configuration, Role, Site};
+use fader_node::coordinator::{ClusterStatus, CoordinatorError, StatusReader};
+use fader_node::{ChainId, Configuration, PlacementNode, Role};
 
-use crate::founding::Place;
-use crate::{output, restoring};
+use crate::cluster::init::Place;
+use crate::cluster::restore;
+use crate::output;
 
 /// How often it is looked for changes.
 const LOOK: Duration = Duration::from_millis(500);
@@ -28,7 +29,7 @@ pub(crate) struct StatusOptions {
 /// Says how a cluster stands.
 pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
     let place = options.place.settings()?;
-    let mut onlooker = Onlooker::new(&place);
+    let mut onlooker = StatusReader::new(&place);
     let mut told = table(&onlooker.look().context("asking ZooKeeper")?);
     output::print(&told)?;
     if !options.watch {
@@ -37,7 +38,7 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
     loop {
         std::thread::sleep(LOOK);
         let now = match onlooker.look() {
-            Ok(standing) => table(&standing),
+            Ok(status) => table(&status),
             // It may come back.
             Err(CoordinatorError::Unavailable(reason)) => {
                 format!("waits for ZooKeeper: {reason}\n")
@@ -52,58 +53,66 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitCode> {
 }
 
 /// The system chain, with each node; then a line for each chain of data.
-fn table(standing: &Standing) -> String {
-    let cluster = &standing.cluster;
-    let newest = standing.configurations.get(&ChainId::SYSTEM);
+fn table(status: &ClusterStatus) -> String {
+    let cluster = &status.cluster;
+    let newest = status.configurations.get(&ChainId::SYSTEM);
     let epoch = newest.map_or(0, |newest| newest.epoch);
     let (version, lease) = (cluster.version, cluster.session);
     let mut text = format!("epoch {epoch}, lease {lease:?}, version {version}\n");
-    for site in &standing.layout.sites {
+    for site in &status.layout.sites {
         let name = &site.name;
-        let role = role(standing, ChainId::SYSTEM, name);
-        let mut lives = standing.present.iter().rev();
+        let mut lives = status.live.iter().rev();
         let address = lives.find(|life| life.name == *name);
+        let is_of_system = status.layout.nodes(ChainId::SYSTEM).contains(name);
+        let role = match role(status, ChainId::SYSTEM, name) {
+            "out" if address.is_some() && !is_of_system => "present",
+            role => role,
+        };
         let address = address.map_or("-", |life| life.address.as_str());
-        let wish = match site {
-            Site {
+        let policy = match site {
+            PlacementNode {
                 is_leaving: true, ..
             } => " leaves",
-            Site {
+            PlacementNode {
                 is_resting: true, ..
             } => " rests",
             _ => "",
         };
-        text += &format!("{name:<12} {role:<8} {address}{wish}\n");
+        text += &format!("{name:<12} {role:<8} {address}{policy}\n");
     }
-    for (chain, spread) in standing.layout.chains.iter().skip(1) {
+    for (chain, spread) in status.layout.chains.iter().skip(1) {
         let (chain, names) = (*chain, &spread.nodes);
-        let newest = standing.configurations.get(&chain);
+        let newest = status.configurations.get(&chain);
         let epoch = newest.map_or(0, |newest| newest.epoch);
-        let members = in_order(standing, newest, names).into_iter();
-        let members = members.map(|name| format!("{name} {}", role(standing, chain, &name)));
+        let members = in_order(status, newest, names).into_iter();
+        let members = members.map(|name| format!("{name} {}", role(status, chain, &name)));
         let members: Vec<String> = members.collect();
         text += &format!("{chain}: epoch {epoch}: {}\n", members.join(", "));
     }
-    for fault in &standing.faults {
+    for fault in &status.faults {
         text += &format!("{fault}\n");
     }
-    for (chain, newest) in &standing.configurations {
+    for (chain, newest) in &status.configurations {
         let lossy = newest.lossy;
         if lossy.count != 0 {
-            let lossy = restoring::standing(lossy.count, lossy.epoch);
+            let lossy = restore::status(lossy.count, lossy.epoch);
             text += &format!("{chain} {lossy}");
         }
     }
     text
 }
 
-/// The names of a chain's nodes, those with a seat first, in the order of the seats.
-fn in_order(standing: &Standing, newest: Option<&Configuration>, names: &[String]) -> Vec<String> {
+/// The names of a chain's nodes, those with a membership first, in the order of the members.
+fn in_order(
+    status: &ClusterStatus,
+    newest: Option<&Configuration>,
+    names: &[String],
+) -> Vec<String> {
     let mut seated: Vec<String> = Vec::new();
-    for seat in newest.map_or(&[][..], |newest| &newest.seats) {
+    for seat in newest.map_or(&[][..], |newest| &newest.members) {
         let is_its = |(_, life): &(ChainId, _)| fader_node::is_of(seat, life);
-        let mut present = standing.present.iter();
-        let of = present.find(|it| it.members.iter().any(is_its));
+        let mut live = status.live.iter();
+        let of = live.find(|it| it.members.iter().any(is_its));
         seated.extend(of.map(|it| it.name.clone()));
     }
     let out = names.iter().filter(|name| !seated.contains(name)).cloned();
@@ -112,15 +121,15 @@ fn in_order(standing: &Standing, newest: Option<&Configuration>, names: &[String
 }
 
 /// What the node of that name is in a chain.
-fn role(standing: &Standing, chain: ChainId, name: &str) -> &'static str {
-    let Some(newest) = standing.configurations.get(&chain) else {
+fn role(status: &ClusterStatus, chain: ChainId, name: &str) -> &'static str {
+    let Some(newest) = status.configurations.get(&chain) else {
         return "out";
     };
-    let lives = standing.present.iter().filter(|life| life.name == *name);
+    let lives = status.live.iter().filter(|life| life.name == *name);
     let mut members = lives.flat_map(|life| &life.members);
     let seat = members.find_map(|(of, life)| {
         let seat = newest
-            .seats
+            .members
             .iter()
             .find(|seat| fader_node::is_of(seat, life));
         seat.filter(|_| *of == chain)

@@ -7,17 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_client::{Control, DomainMode};
 use fader_services::catalog::{AccountId, Name};
-use fader_services::{Kind, Mode};
+use fader_services::{ErrorCode, Kind, Mode};
 
 use crate::keys::{FIRST_ACCOUNT, SOCKET};
 use crate::output;
+use crate::{config, dev, failure};
 
 /// Where a server may run, unless its folder is named.
-const FOLDERS: [&str; 2] = ["./fader-data", "./fader-dev"];
+const FOLDERS: [&str; 2] = [config::DATA, dev::DATA];
+
+/// The help of the flag for the folder of a server's data.
+pub(crate) fn folder_help() -> String {
+    let folders = FOLDERS.join(" or ");
+    format!("Folder of the server's data. [default: {folders}, where a server runs]")
+}
 /// How often a change is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a change may take before one is told what it waits for, and how often one is told.
@@ -25,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 A domain is strong, mixed or eventual: who may write to it at which level. A change to strong waits
-until every eventual write of the domain is settled; meanwhile the domain is closing: it takes
+until every eventual write of the domain is settled; meanwhile the domain is draining: it takes
 strong writes only. All other changes are done at once, also the way back.
 
 A standard queue is strong or mixed: to a mixed one sends may be eventual. FIFO queues are strong.
@@ -34,7 +41,7 @@ Examples:
   fader cluster mode carts                       how it stands, and what it waits for
   fader cluster mode carts mixed                 eventual writes are taken from now on
   fader cluster mode carts strong --wait         returns when it is done
-  fader cluster mode carts strong --abandon      does not wait for members that are away: eventual
+  fader cluster mode carts strong --abandon      does not wait for members that are absent: eventual
                                                  writes that only they have will be refused
   fader cluster mode events mixed --queue        eventual sends are taken from now on
   fader cluster mode photos mixed --bucket       eventual puts are taken from now on";
@@ -57,7 +64,7 @@ pub(crate) struct ModeOptions {
     #[arg(long, conflicts_with = "queue")]
     bucket: bool,
 
-    /// Does not wait for members that are away; eventual writes that only they have are lost.
+    /// Does not wait for members that are absent; eventual writes that only they have are lost.
     #[arg(long, requires = "mode")]
     abandon: bool,
 
@@ -69,7 +76,7 @@ pub(crate) struct ModeOptions {
     #[arg(long, default_value = FIRST_ACCOUNT)]
     account: String,
 
-    /// Folder of the server's data. [default: ./fader-data or ./fader-dev, where a server runs]
+    #[arg(help = folder_help())]
     #[arg(long, env = "FADER_DATA", value_name = "FOLDER")]
     data: Option<PathBuf>,
 }
@@ -84,14 +91,14 @@ pub(crate) async fn change_mode(options: &ModeOptions) -> Result<ExitCode> {
         (false, false) => Kind::Domain,
     };
     let name = Name::new(kind, &account, &options.name);
-    let standing = match options.mode {
+    let status = match options.mode {
         None => control.mode(name).await?,
         Some(mode) => {
             let begun = control.set_mode(name, mode, options.abandon).await?;
             follow(&control, (options, name), mode, begun).await?
         }
     };
-    output::print(&format!("{}: {}\n", options.name, in_words(&standing)))?;
+    output::print(&format!("{}: {}\n", options.name, in_words(&status)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,48 +111,50 @@ async fn follow(
 ) -> Result<DomainMode> {
     let start = Instant::now();
     let mut told = start;
-    let mut standing = begun;
-    while standing.mode != mode.to_string() {
-        if standing.mode != Mode::Closing.to_string() {
-            bail!(
-                "the change was taken back: {} is {}",
-                options.name,
-                standing.mode
+    let mut status = begun;
+    while status.mode != mode.to_string() {
+        if status.mode != Mode::Draining.to_string() {
+            return failure::fail(
+                ErrorCode::StateConflict,
+                format_args!(
+                    "the change was taken back: {} is {}",
+                    options.name, status.mode
+                ),
             );
         }
         if PATIENCE <= start.elapsed() && !options.wait {
-            return Ok(standing);
+            return Ok(status);
         }
         if PATIENCE <= told.elapsed() {
             told = Instant::now();
             let seconds = start.elapsed().as_secs();
-            // That nobody reads it is no matter.
+            // A missing reader is no matter.
             let _ = writeln!(
                 std::io::stderr(),
                 "{}: {} after {seconds} s",
                 options.name,
-                in_words(&standing)
+                in_words(&status)
             );
         }
         tokio::time::sleep(LOOK).await;
-        standing = control.mode(name).await?;
+        status = control.mode(name).await?;
     }
-    Ok(standing)
+    Ok(status)
 }
 
-fn in_words(standing: &DomainMode) -> String {
-    let mut words = vec![standing.mode.clone()];
-    if !standing.away.is_empty() {
+fn in_words(status: &DomainMode) -> String {
+    let mut words = vec![status.mode.clone()];
+    if !status.absent.is_empty() {
         words.push(format!(
             "waits for {} to come back with eventual writes that only it may have, \
              or for --abandon",
-            standing.away.join(", ")
+            status.absent.join(", ")
         ));
     }
-    if !standing.silent.is_empty() {
+    if !status.silent.is_empty() {
         words.push(format!(
             "waits for an answer of {}",
-            standing.silent.join(", ")
+            status.silent.join(", ")
         ));
     }
     words.join(", ")

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use fader_client::{Demand, Session};
-use fader_services::level::{self, Receipt, show_stamp};
+use fader_client::{CallOptions, Session};
+use fader_services::level::{self, ReplyMetadata, show_stamp};
 use serde_json::{Map, Value};
 
 /// How consistent a command is. All but an absent flag needs Fader at the other end.
@@ -15,7 +15,7 @@ pub(super) struct Flags {
     /// How consistent: `strong`, `barrier`, or `eventual` with `; r=N`, `; w=N`, `; sloppy`,
     /// `; bound=500ms` or `; bound=10v`; with `; outcome` a write waits to tell what became of it.
     #[arg(long, value_name = "LEVEL")]
-    consistency: Option<level::Demand>,
+    consistency: Option<level::ConsistencyOptions>,
 
     /// Follow what the commands before with this file have read and written.
     #[arg(long, value_name = "FILE")]
@@ -27,14 +27,14 @@ pub(super) struct Flags {
 }
 
 /// One command's asking.
-pub(super) struct Asking<'o> {
+pub(super) struct ConsistencyFlags<'o> {
     options: &'o Flags,
     session: Option<Session>,
 }
 
 impl Flags {
     /// Reads the session, if there is one.
-    pub(super) fn begin(&self) -> Result<Asking<'_>> {
+    pub(super) fn begin(&self) -> Result<ConsistencyFlags<'_>> {
         let session = match &self.session {
             None => None,
             Some(path) => {
@@ -47,21 +47,21 @@ impl Flags {
                 Some(text.parse::<Session>().with_context(context)?)
             }
         };
-        Ok(Asking {
+        Ok(ConsistencyFlags {
             options: self,
             session,
         })
     }
 }
 
-impl Asking<'_> {
+impl ConsistencyFlags<'_> {
     /// What one call asks for.
-    pub(super) fn demand(&mut self) -> Demand<'_> {
+    pub(super) fn demand(&mut self) -> CallOptions<'_> {
         let consistency = self.options.consistency.clone().unwrap_or_default();
-        Demand {
-            receipt: self.options.verbose,
+        CallOptions {
+            metadata: self.options.verbose,
             session: self.session.as_mut(),
-            ..Demand::from(consistency)
+            ..CallOptions::from(consistency)
         }
     }
 
@@ -75,28 +75,31 @@ impl Asking<'_> {
     }
 
     /// Shows what a reply told, as one line of JSON.
-    pub(super) fn show(&self, receipt: &Receipt) {
-        for notice in &receipt.settled {
-            eprintln!("an earlier write of this session was not applied: {notice}");
+    pub(super) fn show(&self, metadata: &ReplyMetadata) {
+        for notice in &metadata.settled {
+            note!("an earlier write of this session was not applied: {notice}");
         }
         if self.options.verbose {
-            eprintln!("{}", json(receipt));
+            note!("{}", json(metadata));
         }
     }
 }
 
-fn json(receipt: &Receipt) -> Value {
+fn json(metadata: &ReplyMetadata) -> Value {
     let mut fields = Map::new();
     let mut add = |name: &str, value: Option<String>| {
         fields.extend(value.map(|value| (name.to_owned(), Value::String(value))));
     };
-    add("stamp", receipt.stamp.as_ref().map(show_stamp));
+    add("stamp", metadata.stamp.as_ref().map(show_stamp));
     add(
         "version",
-        receipt.version.map(|version| version.to_string()),
+        metadata.version.map(|version| version.to_string()),
     );
-    add("outcome", receipt.outcome.as_ref().map(ToString::to_string));
-    fields.insert("tentative".to_owned(), Value::Bool(receipt.tentative));
+    add(
+        "outcome",
+        metadata.outcome.as_ref().map(ToString::to_string),
+    );
+    fields.insert("tentative".to_owned(), Value::Bool(metadata.tentative));
     Value::Object(fields)
 }
 

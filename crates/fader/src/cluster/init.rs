@@ -5,15 +5,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use fader_node::coordinator::{CoordinatorError, ZooKeeperCoordinator, ZooKeeperSettings};
 use fader_node::peer::ClusterKey;
-use fader_node::{ChainId, Plan, Version, Wiring, Wish, new_cluster};
+use fader_node::{
+    CHAINS_MAX, ChainId, ClusterLimits, PlacementPolicy, Plan, Version, Wiring, new_cluster,
+};
 
-use crate::config::membership::{Proofs, ROOT, spoken, zookeeper};
+use crate::cluster::restore;
+use crate::config::membership::{ROOT, ZooKeeperTlsFiles, spoken, zookeeper};
 use crate::dev::WiringName;
-use crate::{output, restoring};
+use crate::failure;
+use crate::output;
 
 const EXAMPLES: &str = "\
 The key's file is written if it is not there: copy it to every member's machine, and keep it as you
@@ -28,8 +32,9 @@ Examples:
       --cluster-key cluster.key --listen 10.0.0.1:4566 --data /var/lib/fader";
 
 const RESTORING: &str = "\
-For a chain whose members that served last are all lost: whatever they acknowledged beyond what the
-chosen member has is lost for ever. `fader cluster why` says which disks would bring it all back.
+For a chain whose members that served last are all lost. What they acknowledged beyond what the
+chosen member has is lost for ever. `fader cluster diagnose` says which disks would bring it all
+back.
 
 Examples:
   fader cluster restore 3 --member n2 --zookeeper zk1,zk2,zk3         says what would be lost
@@ -88,7 +93,7 @@ pub(crate) struct InitOptions {
     /// Chains beside the system chain, on which domains are placed as they are created; with none
     /// the system chain has them all.
     #[arg(long, value_name = "NUMBER", default_value_t = 4,
-        value_parser = clap::value_parser!(u32).range(0..=CHAINS_MAX))]
+        value_parser = clap::value_parser!(u32).range(0..=CHAINS_MAX as i64))]
     chains: u32,
 
     /// Members of each of them.
@@ -113,8 +118,9 @@ pub(crate) struct InitOptions {
     #[arg(long, value_name = "HOW", default_value = "star")]
     wiring: WiringName,
 
-    /// The version that every member must speak, to begin with. [default: this binary's]
-    #[arg(long, value_name = "VERSION", value_parser = spoken)]
+    #[arg(long, value_name = "VERSION", value_parser = spoken, help = format!(
+        "The version that every member must speak, to begin with. [default: {}]", Version::NEWEST
+    ))]
     version: Option<Version>,
 }
 
@@ -129,7 +135,7 @@ pub(crate) struct RestoreOptions {
     #[arg(long, value_name = "NODE")]
     member: String,
 
-    /// Goes on, whatever is lost.
+    /// Goes on, also with loss.
     #[arg(long)]
     yes: bool,
 
@@ -142,11 +148,7 @@ pub(crate) struct RestoreOptions {
     place: Place,
 }
 
-/// Chains that a cluster can be made with.
-const CHAINS_MAX: i64 = 256;
-/// Members that a cluster can have: the system chain is on all.
-const MEMBERS: std::ops::RangeInclusive<usize> = 1..=7;
-/// Shorter leases are lost on a busy machine, longer ones help nobody.
+/// Shorter leases are lost on a busy machine, longer ones have no use.
 const LEASE_MIN: Duration = Duration::from_millis(500);
 const LEASE_MAX: Duration = Duration::from_secs(60);
 
@@ -159,7 +161,7 @@ impl Place {
     /// # Errors
     /// When no servers are named, or the credentials cannot be read.
     pub(crate) fn settings(&self) -> Result<ZooKeeperSettings> {
-        let proofs = Proofs {
+        let proofs = ZooKeeperTlsFiles {
             credentials: self.zookeeper_credentials.as_deref(),
             authorities: self.zookeeper_tls.as_deref(),
             certificate: self.zookeeper_certificate.as_deref(),
@@ -177,19 +179,23 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
     let mut names: Vec<&str> = nodes.iter().map(|(name, _)| &**name).collect();
     names.sort_unstable();
     names.dedup();
-    if names.len() != options.members.len() || !MEMBERS.contains(&names.len()) {
-        bail!("a cluster has 1 to 7 members, each with a name of its own");
+    if names.len() != options.members.len() {
+        return failure::invalid("each member has a name of its own");
+    }
+    let version = options.version.unwrap_or(Version::NEWEST);
+    if let Err(refusal) = ClusterLimits::of(version).check(names.len(), options.chains) {
+        return failure::invalid(refusal);
     }
     for zone in [&options.head_zone, &options.tail_zone]
         .into_iter()
         .flatten()
     {
         if !nodes.iter().any(|(_, of)| of == zone) {
-            bail!("no member is in the zone {zone:?}");
+            return failure::invalid(format_args!("no member is in the zone {zone:?}"));
         }
     }
     if !(LEASE_MIN..=LEASE_MAX).contains(&options.lease) {
-        bail!("the lease is {LEASE_MIN:?} to {LEASE_MAX:?}");
+        return failure::invalid(format_args!("the lease is {LEASE_MIN:?} to {LEASE_MAX:?}"));
     }
     let place = options.place.settings()?;
     let (key, is_new) = match options.cluster_key.exists() {
@@ -204,9 +210,9 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
         }
     };
     let plan = Plan {
-        version: options.version.unwrap_or(Version::NEWEST),
-        wish: Wish {
-            copies: usize::from(options.copies),
+        version,
+        policy: PlacementPolicy {
+            replication_factor: usize::from(options.copies),
             head_zone: options.head_zone.clone(),
             tail_zone: options.tail_zone.clone(),
         },
@@ -260,10 +266,10 @@ pub(crate) fn restore(options: &RestoreOptions) -> Result<ExitCode> {
     let (chain, member) = (ChainId(options.chain), &options.member);
     if options.accept_loss {
         let had = ZooKeeperCoordinator::accept_old_copy(&place, chain, member)?;
-        output::print(&restoring::accepted(chain, member, &had))?;
+        output::print(&restore::accepted(chain, member, &had))?;
         return Ok(ExitCode::SUCCESS);
     }
-    restoring::consent(member, options.yes)?;
+    restore::consent(member, options.yes)?;
     let epoch = ZooKeeperCoordinator::restore(&place, chain, member)?;
     output::print(&format!(
         "{chain} goes on with what {member} has, in epoch {epoch}\n"

@@ -3,14 +3,16 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{ArgGroup, Args};
-use fader_node::coordinator::Standing;
-use fader_node::{ChainId, Order, Role, is_of};
+use fader_node::coordinator::ClusterStatus;
+use fader_node::{ChainId, PlacementCommand, Role, is_of};
+use fader_services::ErrorCode;
 
-use crate::founding::Place;
+use crate::cluster::init::Place;
+use crate::cluster::placement::{absent, follow, give};
+use crate::failure;
 use crate::output;
-use crate::placing::{absent, follow, give};
 
 const EXAMPLES: &str = "\
 With --on it ends when the process may be stopped: no member of the node is a head, and all other
@@ -44,46 +46,49 @@ pub(crate) struct Options {
 /// Begins or ends the rest of a node.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (place, name) = (options.place.settings()?, &options.node);
-    give(&place, &Order::Rest(name.clone(), options.on))?;
+    give(&place, &PlacementCommand::Rest(name.clone(), options.on))?;
     if options.off {
         output::print(&format!("{name} may be a head again\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    follow(&place, |standing| {
-        let site = standing.layout.site(name);
+    follow(&place, |status| {
+        let site = status.layout.site(name);
         if site.is_none_or(|site| !site.is_resting) {
-            bail!("that was taken back: {name} does not rest any more");
+            return failure::fail(
+                ErrorCode::StateConflict,
+                format_args!("that was taken back: {name} does not rest any more"),
+            );
         }
-        Ok(waits(standing, name))
+        Ok(waits(status, name))
     })?;
     output::print(&format!("{name} is no head: its process may be stopped\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What stands in the way of stopping the process of a node.
-fn waits(standing: &Standing, name: &str) -> Option<String> {
-    let chains = standing.layout.chains_at(name);
+fn waits(status: &ClusterStatus, name: &str) -> Option<String> {
+    let chains = status.layout.chains_at(name);
     chains.into_iter().find_map(|chain| {
-        let what = trouble(standing, chain, name)?;
-        Some(format!("{chain}: {what}{}", absent(standing)))
+        let what = trouble(status, chain, name)?;
+        Some(format!("{chain}: {what}{}", absent(status)))
     })
 }
 
 /// Why a chain would be worse without the node than with one member fewer.
-fn trouble(standing: &Standing, chain: ChainId, name: &str) -> Option<String> {
-    let Some(newest) = standing.configurations.get(&chain) else {
+fn trouble(status: &ClusterStatus, chain: ChainId, name: &str) -> Option<String> {
+    let Some(newest) = status.configurations.get(&chain) else {
         return Some("it has not begun".to_owned());
     };
     let serves = |of: &str| {
-        let mut lives = standing.present.iter().filter(|it| it.name == of);
+        let mut lives = status.live.iter().filter(|it| it.name == of);
         let life = lives.find_map(|it| it.member(chain))?;
-        let seat = newest.seats.iter().find(|seat| is_of(seat, &life))?;
+        let seat = newest.members.iter().find(|seat| is_of(seat, &life))?;
         (seat.role == Role::Serving).then_some(seat.node)
     };
     if serves(name) == Some(newest.head()) {
         return Some(format!("{name} is the head still"));
     }
-    let places = standing.layout.nodes(chain).iter();
+    let places = status.layout.nodes(chain).iter();
     let mut others = places.filter(|other| *other != name).peekable();
     if others.peek().is_none() {
         return Some(format!("no other node than {name} has it"));
