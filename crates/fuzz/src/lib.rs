@@ -1,4 +1,4 @@
-//! Runs a target on mutations of a corpus, on stable Rust: whatever a stranger sends, nothing
+//! Runs a target on mutations of a corpus, on stable Rust: for all that a stranger sends, nothing
 //! panics, and memory stays bounded.
 //!
 //! ```text
@@ -151,7 +151,7 @@ fn number_of(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// The most memory that this process ever had at once, in bytes; 0 where nobody says.
+/// The most memory that this process ever had at once, in bytes; 0 where it is unknown.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,6 +1,6 @@
-//! The guarantees and invariants of docs/protocol, each as a function of a finished run.
+//! The guarantees and invariants of docs/internals/protocol, each as a function of a finished run.
 //!
-//! A check returns the first [`Violation`], or how many claims it found true: a run that claims
+//! A check returns the first [`Violation`], or how many claims it found true. So a run that claims
 //! nothing is told from one in which everything held.
 //!
 //! | check | what it shows |
@@ -15,8 +15,8 @@
 //! | [`rest`] | G3: all members are the join of all operations |
 //! | [`quorums`] | G4: quorum reads cover acknowledged writes |
 //! | [`modes`] | I25, I26: changes of mode lose nothing and bring nothing back |
-//! | [`leavings`] | LV-3: who leaves for good holds nothing alone |
-//! | [`fates`] | G5, G7, I16: outcomes are true, leases, conservation |
+//! | [`decommissions`] | LV-3: who leaves for good holds nothing alone |
+//! | [`outcomes`] | G5, G7, I16: outcomes are true, leases, conservation |
 //! | [`barriers`] | G8 |
 //! | [`sessions`] | what tokens promise |
 //! | [`bounds`] | bounded staleness |
@@ -25,18 +25,18 @@
 
 mod barriers;
 mod bounds;
+mod convergence;
 mod cover;
 mod decisions;
+mod decommission;
 mod evidence;
-mod fates;
-mod leavings;
 mod ledger;
 mod linear;
 mod modes;
 mod names;
+mod outcomes;
 mod quorums;
 mod replay;
-mod rest;
 mod search;
 mod sessions;
 mod stamps;
@@ -44,16 +44,16 @@ mod written;
 
 pub use barriers::barriers;
 pub use bounds::bounds;
+pub use convergence::rest;
 pub use decisions::decisions;
+pub use decommission::decommissions;
 pub use evidence::Evidence;
-pub use fates::fates;
-pub use leavings::leavings;
 pub use ledger::ledger;
 pub use linear::linear;
 pub use modes::modes;
 pub use names::names;
+pub use outcomes::outcomes;
 pub use quorums::quorums;
-pub use rest::rest;
 pub use search::{Searched, search};
 pub use sessions::sessions;
 pub use stamps::stamps;
@@ -77,8 +77,8 @@ pub fn all(history: &History, service: Service) -> Result<Vec<(&'static str, usi
         ("names", names(&evidence)?),
         ("ledger", ledger(&evidence)?),
         ("modes", modes(&evidence)?),
-        ("leavings", leavings(&evidence)?),
-        ("fates", fates(&evidence, service)?),
+        ("leavings", decommissions(&evidence)?),
+        ("outcomes", outcomes(&evidence, service)?),
         ("decisions", decisions(&evidence, service)?),
         ("stamps", stamps(&evidence)?),
         ("linear", linear(&evidence)?),

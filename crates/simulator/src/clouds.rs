@@ -1,5 +1,5 @@
-//! `fader-simulate cloud|database|mapreduce|sqs|s3`: runs many simulated clouds, databases, jobs,
-//! queues or buckets, or one of them for a reader.
+//! `fader-simulate cloud|database|mapreduce|sqs|s3|registers`: runs many simulated clouds,
+//! databases, jobs, queues, buckets or chains of registers, or one of them for a reader.
 
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -14,7 +14,7 @@ use clap::Args;
 use fader_chain::Guards;
 use fader_simulator::cloud::{self, Backend, Failure};
 use fader_simulator::membership::Run;
-use fader_simulator::{database, mapreduce, s3, sqs};
+use fader_simulator::{database, mapreduce, registers, s3, sqs};
 
 /// One seed in so many is run twice: the same seed gives the same run.
 const REPEATED: u64 = 10;
@@ -136,6 +136,12 @@ pub(crate) const SQS: World = World {
 pub(crate) const S3: World = World {
     name: "s3",
     run: |seed, is_traced| of_store(s3::run(seed, &Guards::default(), None, is_traced)),
+};
+
+/// Puts and gets on a chain of mode `strong`, which four judges of linearizability judge.
+pub(crate) const REGISTERS: World = World {
+    name: "registers",
+    run: |seed, is_traced| of_store(registers::run(seed, is_traced)),
 };
 
 fn of_store(run: Run) -> Found {

@@ -5,10 +5,10 @@
 //! [`Call`]s are all that the black-box checks look at. [`Event`]s are what no client can see.
 //!
 //! Invariants:
-//! - H1 moments are distinct and grow: `step` counts the events of the run, so "acknowledged before
-//!   it was invoked" is never a matter of two equal times.
-//! - H2 an entry is recorded each time a member learns that it is committed, in order; what a
-//!   member is given by a fill is not.
+//! - MOMENT-1 moments are distinct and grow. `step` counts the events of the run, so "acknowledged
+//!   before it was invoked" is never a matter of two equal times.
+//! - MOMENT-2 an entry is recorded each time a member learns that it is committed, in order. What a
+//!   state transfer gives a member is not.
 //!
 //! Deliberately absent: messages, and everything a check can derive.
 
@@ -133,7 +133,7 @@ pub type Outcome = fader_history::Outcome<Reply, Refusal>;
 pub enum Refusal {
     /// Nothing was done, now or later.
     Said(&'static str),
-    /// A read ended because eventual operations that its token names are lost (?17).
+    /// A read ended because eventual operations that its token names are lost (TRACE-37).
     Lost(Vec<RequestId>),
 }
 
@@ -151,12 +151,12 @@ pub enum Reply {
     Shown {
         /// The epoch it ran in.
         epoch: u64,
-        /// All entries up to this one are in what is shown: of a strong read exactly these, of
-        /// others also what overlays and other members add.
+        /// All entries up to this one are in what is shown. A strong read has exactly these, others
+        /// also what overlays and other members add.
         commit: EntryId,
-        /// The floor in force: what is absent has this stamp (GC-6). In a `strong` collection,
+        /// The safe point in force: what is absent has this stamp (GC-6). In a `strong` collection,
         /// where no mark is kept, it is `commit`.
-        floor: EntryId,
+        safe_point: EntryId,
         /// In the order of the request.
         registers: Vec<Shown>,
     },
@@ -166,8 +166,8 @@ pub enum Reply {
         stamps: Vec<Stamp>,
         /// Acknowledged under a live lease; otherwise `detached`.
         attached: bool,
-        /// The fate of each write, if the client asked for it.
-        fates: Vec<Fate>,
+        /// The status of each write, if the client asked for it.
+        statuses: Vec<WriteStatus>,
     },
 }
 
@@ -184,7 +184,7 @@ pub struct Shown {
 
 /// How an eventual operation was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum WriteStatus {
     /// At least one element entered the chain.
     Applied,
     /// All elements met greater stamps.
@@ -217,8 +217,8 @@ pub enum Fact {
     /// A member stamped an attempt of an eventual write (EV-2). A retry that found its name is not
     /// stamped again.
     Stamped(Stamping),
-    /// An attempt is durable at a member, the stamping member included (EV-3): when it was synced,
-    /// or when a member that starts finds it on its disk.
+    /// An attempt is durable at a member, the stamping member included (EV-3). That is when it was
+    /// synced, or when a member that starts finds it on its disk.
     Held {
         /// The member.
         node: NodeId,
@@ -252,7 +252,7 @@ pub enum Fact {
         /// The entry.
         entry: EntryId,
         /// The outcome that it carries.
-        fate: Fate,
+        status: WriteStatus,
     },
     /// The coordinator published a configuration.
     Published(Arc<Configuration>),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use fader_chain::{Guards, Wiring};
-use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, Theme, run, shrink};
+use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, RunProfile, run, shrink};
 use fader_simulator::{membership, steps};
 
 /// Simulated clusters of Fader's chain: every fault from a seed, every guarantee checked.
@@ -57,13 +57,13 @@ struct Options {
     #[arg(long)]
     modes: Option<bool>,
     /// What runs are about; by the seeds if not given.
-    #[arg(long, value_parser = themes())]
-    theme: Option<Theme>,
-    /// Only runs of sessions in ZooKeeper; without a theme each seed has one besides its own run.
-    #[arg(long, conflicts_with = "theme")]
+    #[arg(long, value_parser = profiles())]
+    profile: Option<RunProfile>,
+    /// Only runs of sessions in ZooKeeper; without a profile each seed has one besides its own run.
+    #[arg(long, conflicts_with = "profile")]
     sessions: bool,
-    /// Only runs of steps across chains; without a theme each seed has one besides its own run.
-    #[arg(long, conflicts_with_all = ["theme", "sessions"])]
+    /// Only runs of steps across chains; without a profile each seed has one besides its own run.
+    #[arg(long, conflicts_with_all = ["profile", "sessions"])]
     steps: bool,
     /// Removes each guard once, and runs until that is caught.
     #[cfg(feature = "mutants")]
@@ -91,6 +91,8 @@ enum Other {
     Sqs(clouds::Options),
     /// Clients of the store's buckets, and their blocks, on the members of a chain.
     S3(clouds::Options),
+    /// Puts and gets on a chain, also with changed answers: four checks of linearizability agree.
+    Registers(clouds::Options),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -109,18 +111,18 @@ enum WiringName {
     Chain,
 }
 
-/// Reads the name of a theme.
-fn themes() -> impl TypedValueParser<Value = Theme> {
-    let possible = |theme: Theme| {
-        let (name, about) = theme.words();
+/// Reads the name of a profile.
+fn profiles() -> impl TypedValueParser<Value = RunProfile> {
+    let possible = |profile: RunProfile| {
+        let (name, about) = profile.words();
         PossibleValue::new(name).help(about)
     };
     let named = |name: String| {
-        let mut all = Theme::ALL.into_iter();
-        all.find(|theme| theme.words().0 == name)
+        let mut all = RunProfile::ALL.into_iter();
+        all.find(|profile| profile.words().0 == name)
             .expect("only what is possible is read")
     };
-    PossibleValuesParser::new(Theme::ALL.map(possible)).map(named)
+    PossibleValuesParser::new(RunProfile::ALL.map(possible)).map(named)
 }
 
 /// What many runs came to.
@@ -149,7 +151,7 @@ impl Options {
             }),
             mixed: self.mixed,
             modes: self.modes,
-            theme: self.theme,
+            profile: self.profile,
         }
     }
 }
@@ -165,6 +167,7 @@ fn main() -> ExitCode {
             Other::Mapreduce(options) => clouds::simulate(clouds::MAPREDUCE, options),
             Other::Sqs(options) => clouds::simulate(clouds::SQS, options),
             Other::S3(options) => clouds::simulate(clouds::S3, options),
+            Other::Registers(options) => clouds::simulate(clouds::REGISTERS, options),
         };
         return match is_good {
             true => ExitCode::SUCCESS,
@@ -270,7 +273,7 @@ fn many(options: &Options) -> bool {
                         break;
                     }
                     let guards = Guards::default();
-                    let is_whole = options.theme.is_none();
+                    let is_whole = options.profile.is_none();
                     let has_sessions = is_whole && !options.steps;
                     let sessions = has_sessions.then(|| membership::run(seed, &guards, false));
                     let has_steps = is_whole && !options.sessions;

@@ -11,19 +11,23 @@
 //! leases and adopt configurations.
 //!
 //! Invariants:
-//! - M1 the same seed and guards give the same run.
+//! - MWORLD-1 the same seed and guards give the same run.
 //!
 //! Checked at each change and each lease:
-//! - FN-2 no life is left out of a configuration that has a lease, and serves in the epoch that it
-//!   adopted.
-//! - Z10 no life that has a lease is missing in a write of its session; Z2 no session with such a
-//!   life is removed.
-//! - Z3 epochs increase; Z4 no number is given twice; Z9 all processes speak a version that rises.
-//! - SL-6 when faults have ended, a member whose thread stands still is out soon after S and its
+//! - (FN-2) no incarnation is left out of a configuration that has a lease, and serves in the epoch
+//!   that it adopted.
+//! - (ZNODE-10) no incarnation that has a lease is missing in a write of its session; ZNODE-2 no
+//!   session with such an incarnation is removed.
+//! - (ZNODE-3) epochs increase; ZNODE-4 no number is given twice; ZNODE-9 all processes speak a
+//!   version that rises.
+//! - (SL-6) when faults have ended, a member whose thread stands still is out soon after S and its
 //!   last lease.
-//! - I20 when faults have ended, every process has a lease for each of its lives, and every life a
-//!   seat.
+//! - (CATALOG-2, CATALOG-3) a key that was disabled opens nothing after S (`keys.rs`).
+//! - (I20) when faults have ended, every process has a lease for each of its incarnations, and
+//!   every incarnation a membership.
 
+mod checks;
+mod keys;
 mod process;
 mod zookeeper;
 
@@ -32,8 +36,9 @@ use std::time::Duration;
 
 use fader_chain::{ChainId, Guards, Incarnation, NodeId, Version};
 
-use self::process::{Life, Now, Process, Way, Wish};
-use self::zookeeper::{Data, Op, Outcome, Path, ZooKeeper};
+use self::keys::{KeyEvent, Keys};
+use self::process::{Now, Process, Way, Wish};
+use self::zookeeper::{Link, Op, Outcome, Path, ZooKeeper};
 use crate::world::Failure;
 use crate::world::clock::Clock;
 use crate::world::queue::Queue;
@@ -59,8 +64,8 @@ const HEAR: u64 = 10_000;
 /// When faults end, and when everything is well again.
 const CALM: u64 = 5_000_000;
 const END: u64 = CALM + 5_000_000;
-/// When one member's thread stands still after that, for how long, and by when it is out: S, the
-/// rest of its last lease, and what a controller takes.
+/// When one member's thread stands still after that, for how long, and by when it is out. That is
+/// S, the rest of its last lease, and what a controller takes.
 const HANG: u64 = CALM + 1_000_000;
 const HANG_TIME: u64 = 1_500_000;
 const OUT: u64 = 700_000;
@@ -85,6 +90,7 @@ struct Call {
     process: usize,
     way: Way,
     server: usize,
+    link: Link,
     seen: usize,
     op: Op,
 }
@@ -96,17 +102,18 @@ enum Event {
     Look(usize, u64),
     AtServer(Call),
     AtLeader(Call),
-    /// An answer, with how new the server's state was.
-    Answer(Call, Outcome, usize),
+    /// An answer, with how new the server's state was, and the watches that fired before.
+    Answer(Call, Outcome, usize, Vec<Path>),
     Timeout(Call),
     Hear,
     Fault,
     /// When faults have ended, the thread of one member stands still.
     Hang,
-    /// By now the member with that life is out.
+    /// By now the member with that incarnation is out.
     Hung(ChainId, Incarnation),
     /// A process ends, and one that speaks the newest version takes its place.
     Upgrade(usize),
+    Keys(KeyEvent),
 }
 
 struct World {
@@ -117,6 +124,7 @@ struct World {
     zookeeper: ZooKeeper,
     processes: Vec<Process>,
     numbers: BTreeSet<NodeId>,
+    keys: Keys,
     claims: BTreeMap<&'static str, usize>,
     trace: Trace,
     failure: Option<Failure>,
@@ -168,6 +176,7 @@ impl World {
             calls: 0,
             zookeeper: ZooKeeper::new(SERVERS, version, guards.clone()),
             numbers: BTreeSet::new(),
+            keys: Keys::new(seed, guards),
             claims: BTreeMap::new(),
             trace: Trace::new(is_traced),
             failure: None,
@@ -182,6 +191,7 @@ impl World {
         world.queue.plan(HEAR, Event::Hear);
         world.queue.plan(500_000, Event::Fault);
         world.queue.plan(HANG, Event::Hang);
+        world.plan_keys();
         world
     }
 
@@ -213,8 +223,10 @@ impl World {
             Event::Start(..) | Event::Tick(..) | Event::Look(..) => {}
             Event::AtServer(call) => self.at_server(call),
             Event::AtLeader(call) => self.at_leader(call),
-            Event::Answer(call, outcome, seen) => self.answer(&call, outcome, seen),
-            Event::Timeout(call) => self.answer(&call, Outcome::Lost, 0),
+            Event::Answer(call, outcome, seen, notices) => {
+                self.answer(&call, outcome, (seen, &notices));
+            }
+            Event::Timeout(call) => self.answer(&call, Outcome::Lost, (0, &[])),
             Event::Hear => {
                 self.queue.plan(self.now + HEAR, Event::Hear);
                 for server in 0..self.zookeeper.servers() {
@@ -223,7 +235,8 @@ impl World {
             }
             Event::Fault => self.fault(),
             Event::Hang => self.hang_once(),
-            Event::Hung(chain, life) => self.check_hung(chain, life),
+            Event::Hung(chain, incarnation) => self.check_hung(chain, incarnation),
+            Event::Keys(event) => self.on_keys(event),
             Event::Upgrade(process) => {
                 self.processes[process].speaks = Version::NEWEST;
                 self.crash(process, self.now + 50_000);
@@ -237,7 +250,9 @@ impl World {
         let run = here.run;
         let server = self.random.below(SERVERS);
         for way in [Way::Session, Way::Watch, Way::Control] {
-            self.processes[process].way(way).server = server;
+            let connection = self.processes[process].way(way);
+            connection.server = server;
+            connection.number = run << 32;
         }
         self.queue.plan(self.now, Event::Tick(process, run));
         self.queue.plan(self.now + LOOK, Event::Look(process, run));
@@ -254,9 +269,9 @@ impl World {
                 Wish::Send(way, op) => self.send(process, way, op),
                 Wish::Leased(chain) => self.leased(process, chain),
                 Wish::Numbered(node) => {
-                    self.count("Z4");
+                    self.count("ZNODE-4");
                     if !self.numbers.insert(node) {
-                        self.fail("Z4", &format!("{node} is given twice"));
+                        self.fail("ZNODE-4", &format!("{node} is given twice"));
                     }
                 }
             }
@@ -272,6 +287,7 @@ impl World {
             process,
             way,
             server: connection.server,
+            link: (process, connection.number),
             seen: connection.seen,
             op,
         };
@@ -297,8 +313,8 @@ impl World {
             return;
         }
         match &call.op {
-            Op::Get(_) | Op::Sessions => {
-                let outcome = self.zookeeper.read(server, &call.op);
+            Op::Get(_) | Op::Watched(_) | Op::Sessions => {
+                let outcome = self.zookeeper.read(server, call.link, &call.op);
                 self.reply(call, outcome);
             }
             Op::Sync if self.zookeeper.is_deposed(server, self.now) => {
@@ -351,12 +367,17 @@ impl World {
             return;
         }
         let seen = self.zookeeper.applied(call.server);
+        let notices = match call.way {
+            Way::Watch => self.zookeeper.notices(call.server, call.link),
+            Way::Session | Way::Control => Vec::new(),
+        };
         let at = self.now + self.travel();
-        self.queue.plan(at, Event::Answer(call, outcome, seen));
+        self.queue
+            .plan(at, Event::Answer(call, outcome, seen, notices));
     }
 
     /// An answer comes, if it is waited for.
-    fn answer(&mut self, call: &Call, outcome: Outcome, seen: usize) {
+    fn answer(&mut self, call: &Call, outcome: Outcome, (seen, notices): (usize, &[Path])) {
         let server = self.random.below(SERVERS);
         let connection = self.processes[call.process].way(call.way);
         if connection.call != Some(call.number) {
@@ -366,9 +387,11 @@ impl World {
         connection.seen = connection.seen.max(seen);
         if matches!(outcome, Outcome::Lost) {
             connection.server = server;
+            connection.number += 1;
         }
         let way = call.way;
         self.step(call.process, |process, now| {
+            process.on_notices(way, notices);
             process.on_outcome(way, outcome, now)
         });
     }
@@ -420,22 +443,10 @@ impl World {
     fn hang_once(&mut self) {
         let process = self.random.below(self.processes.len());
         let chain = self.hang(process, self.now + HANG_TIME);
-        if let Some(life) = self.processes[process].lives.get(&chain) {
-            let life = life.identity.incarnation;
-            self.queue.plan(self.now + OUT, Event::Hung(chain, life));
-        }
-    }
-
-    /// SL-6: no other disk is in the way.
-    fn check_hung(&mut self, chain: ChainId, life: Incarnation) {
-        self.count("SL-6");
-        let newest = self.zookeeper.newest(&Path::Chain(chain));
-        let Some(Data::Chain(newest)) = newest else {
-            return;
-        };
-        if newest.seats.iter().any(|seat| seat.incarnation == life) {
-            let text = format!("a member of {chain} stands still, and has its seat");
-            self.fail("SL-6", &text);
+        if let Some(incarnation) = self.processes[process].incarnations.get(&chain) {
+            let incarnation = incarnation.identity.incarnation;
+            self.queue
+                .plan(self.now + OUT, Event::Hung(chain, incarnation));
         }
     }
 
@@ -445,128 +456,6 @@ impl World {
         here.stop();
         let run = here.run;
         self.queue.plan(until, Event::Start(process, run));
-    }
-
-    /// A life is given a lease: it is in the newest configuration, if it ever was in one.
-    fn leased(&mut self, process: usize, chain: ChainId) {
-        self.count("leases");
-        let here = &self.processes[process];
-        let Some(life) = here.lives.get(&chain) else {
-            return;
-        };
-        let Some(Data::Chain(newest)) = self.zookeeper.newest(&Path::Chain(chain)) else {
-            return;
-        };
-        let incarnation = life.identity.incarnation;
-        let is_away = newest.away.iter().any(|it| it.incarnation == incarnation);
-        let has_seat = newest.seats.iter().any(|it| it.incarnation == incarnation);
-        if life.serves && here.is_leased(life, self.now) && is_away && !has_seat {
-            let text = format!("n{process} has a lease on {chain}, and was left out");
-            self.fail("FN-2", &text);
-        }
-    }
-
-    /// The lives of a process that have a lease.
-    fn leases<'a>(&self, process: &'a Process) -> impl Iterator<Item = (ChainId, &'a Life)> {
-        let (lives, now) = (process.lives.iter(), self.now);
-        let leased = lives.filter(move |(_, life)| process.is_leased(life, now));
-        leased.map(|(chain, life)| (*chain, life))
-    }
-
-    /// The process whose session has this name now.
-    fn of(&self, name: &str) -> Option<&Process> {
-        self.processes.iter().find(|process| process.is_in(name))
-    }
-
-    /// What is checked of a change.
-    fn changed(&mut self, op: &Op) {
-        match op {
-            Op::Set(Path::Session(name), Data::Session(record), _)
-            | Op::Create(Path::Session(name), Data::Session(record)) => {
-                self.count("Z10");
-                let missing = self.of(name).and_then(|process| {
-                    let said = |life: &Life| {
-                        let mut lives = record.lives.iter();
-                        lives.any(|it| it.identity == life.identity)
-                    };
-                    let mut leases = self.leases(process);
-                    leases.find(|(_, life)| !said(life))
-                });
-                if let Some((chain, life)) = missing {
-                    let text = format!(
-                        "{name} lacks {} of {chain}, with a lease",
-                        life.identity.node
-                    );
-                    self.fail("Z10", &text);
-                }
-            }
-            Op::Delete(Path::Session(name), _) => {
-                self.count("Z2");
-                let life = self.of(name).and_then(|it| self.leases(it).next());
-                if let Some((chain, _)) = life {
-                    let text = format!("{name} is removed, with a lease on {chain}");
-                    self.fail("Z2", &text);
-                }
-            }
-            Op::Create(Path::Chain(chain), Data::Chain(next))
-            | Op::Set(Path::Chain(chain), Data::Chain(next), _) => {
-                self.count("FN-2");
-                let is_wronged = |life: &Life| {
-                    let (mut seats, mut away) = (next.seats.iter(), next.away.iter());
-                    let incarnation = life.identity.incarnation;
-                    life.serves
-                        && away.any(|it| it.incarnation == incarnation)
-                        && !seats.any(|it| it.incarnation == incarnation)
-                };
-                let leases = self.processes.iter().flat_map(|it| self.leases(it));
-                let wronged = leases
-                    .filter(|(of, _)| of == chain)
-                    .find(|(_, it)| is_wronged(it));
-                if let Some((_, life)) = wronged {
-                    let epoch = next.epoch;
-                    let text = format!(
-                        "{} has a lease on {chain}, and is left out of {epoch}",
-                        life.identity.node
-                    );
-                    self.fail("FN-2", &text);
-                }
-            }
-            Op::Set(Path::Cluster, Data::Cluster(version), _) => {
-                self.count("Z9");
-                if let Some(it) = self.processes.iter().find(|it| it.speaks < *version) {
-                    let text = format!("{} does not speak version {version}", it.name);
-                    self.fail("Z9", &text);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// I20: faults have ended.
-    fn check_well(&mut self) {
-        if self.failure.is_some() {
-            return;
-        }
-        for index in 0..self.processes.len() {
-            let process = &self.processes[index];
-            if !process.is_well(self.now) {
-                let text = format!("{} lacks leases at the end", process.name);
-                self.fail("I20", &text);
-                return;
-            }
-        }
-        for chain in (0..CHAINS).map(ChainId) {
-            let newest = self.zookeeper.newest(&Path::Chain(chain));
-            let serving = match newest {
-                Some(Data::Chain(newest)) => newest.serving().count(),
-                _ => 0,
-            };
-            if serving != PROCESSES as usize {
-                self.fail("I20", &format!("{serving} serve on {chain} at the end"));
-                return;
-            }
-        }
-        self.count("I20");
     }
 
     fn count(&mut self, claim: &'static str) {

@@ -1,37 +1,38 @@
-//! Exhaustive search at small scope, on the real core (docs/protocol/invariants.md, "checked").
+//! Exhaustive search at small scope, on the real core (docs/internals/protocol/invariants.md,
+//! "checked").
 //!
 //! A scenario says how many members there are, which requests may come and which faults may happen.
-//! From its first state every possible next step is taken: any message that was ever sent and could
-//! still matter may arrive at any time, repeatedly or never; any member may hear of a configuration
+//! From its first state every possible next step is taken. Any message that was ever sent and could
+//! still matter may arrive at any time, repeatedly or never. Any member may hear of a configuration
 //! late or skip it; faults happen anywhere. States are visited breadth first and once, so that the
-//! trace to a violation is a shortest one, and a search that ends has seen everything its scenario
+//! trace to a violation is a shortest one. A search that ends has seen everything its scenario
 //! allows.
 //!
-//! What is left out, and why nothing is lost by it, is docs/protocol/checked.md's ("What the model
-//! leaves out"). A state is a few numbers: members' states, queues and ledgers are kept once, and
-//! what a member in one state does with one input is computed once, by the real core. Two states
-//! are told apart by 64 bits of hash.
+//! What is left out, and why nothing is lost by it, is docs/internals/testing.md's ("What the model
+//! leaves out"). A state is a few numbers: members' states, queues and ledgers are kept once. What
+//! a member in one state does with one input is computed once, by the real core. Two states are
+//! told apart by 64 bits of hash.
 //!
 //! Deliberately absent: time, but for scenarios with ticks and those in which moments pass. Leases
 //! end by a step of their own; what rests before it is settled has rested whenever the head settles
 //! it.
 
 mod actions;
-mod asks;
 mod checks;
-mod eager;
+mod client_requests;
 mod explore;
 mod ledger;
 mod links;
 mod node;
 mod prelude;
+mod reduction;
 mod scenarios;
 mod shell;
 mod step;
 mod table;
 mod world;
 
-pub use asks::Ask;
+pub use client_requests::ClientRequest;
 pub use explore::{Found, Limits, Outcome, explore};
 pub use prelude::Step;
 pub use scenarios::{Delivery, Scenario, scenarios};

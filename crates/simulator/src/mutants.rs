@@ -1,12 +1,12 @@
 //! The mutant score: each guard of the protocol is removed once, and some run must fail.
 //!
-//! What is redundant by design is not counted (docs/protocol/invariants.md, "Guards that go
-//! together"); such guards stand here in pairs.
+//! What is redundant by design is not counted (docs/internals/protocol/invariants.md, "Guards that
+//! go together"); such guards stand here in pairs.
 
 use std::ops::Range;
 
 use fader_chain::{Guard, Guards, Wiring};
-use fader_simulator::world::{Choice, Failure, Mode, Plan, Theme, run};
+use fader_simulator::world::{Choice, Failure, Mode, Plan, RunProfile, run};
 use fader_simulator::{membership, model, steps};
 
 /// Guards that are removed together, and what is known to fail without them.
@@ -18,7 +18,7 @@ enum By {
     /// The run of this seed. Seeds drift when the world changes: the next ones are tried too.
     Seed(u64),
     /// The run of this seed about this theme, in the same way.
-    About(Theme, u64),
+    About(RunProfile, u64),
     /// The run of this seed of a chain of two that comes to rest, in the same way.
     InTwo(u64),
     /// The run of this seed of a world for sessions, in the same way.
@@ -43,7 +43,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::AnswerWhenCommitted], Seed(1)),
     (&[Guard::LeaseRead], Seed(59)),
     (&[Guard::LeaseStamp], Seed(39)),
-    (&[Guard::LeaseEndsAtAlarm], About(Theme::Stops, 1)),
+    (&[Guard::LeaseEndsAtAlarm], About(RunProfile::Stops, 1)),
     (&[Guard::Query], Seed(8)),
     (&[Guard::QueryByCommitPoint], Seed(8)),
     (&[Guard::TailWaits], Scenario("star-crash")),
@@ -58,10 +58,10 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::DedupeNo], Scenario("star-conditions")),
     (&[Guard::TruncDropsResults], Scenario("star-cut")),
     (&[Guard::EventualDedupe], Seed(1)),
-    (&[Guard::EventualDigest], About(Theme::Borrowings, 2)),
+    (&[Guard::EventualDigest], About(RunProfile::Borrowings, 2)),
     (&[Guard::NamePart], Seed(1)),
     (&[Guard::WindowRefuses], Scenario("star-window")),
-    (&[Guard::IdleFloor], About(Theme::Idlers, 136)),
+    (&[Guard::IdleFloor], About(RunProfile::Idlers, 136)),
     (&[Guard::TxnDirtyAll], Scenario("star-transactions")),
     (&[Guard::PromoteIfLarger], Seed(4)),
     (&[Guard::BaseDirty], Seed(24)),
@@ -70,9 +70,9 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::BaseToken], Seed(67)),
     (&[Guard::BaseFloor], Seed(210)),
     (&[Guard::BaseOpened], Seed(1)),
-    (&[Guard::StampClean], About(Theme::Closings, 38)),
+    (&[Guard::StampClean], About(RunProfile::Closings, 38)),
     (&[Guard::CloseCommitted], Scenario("chain-mode-close")),
-    (&[Guard::CloseAwaits], About(Theme::Closings, 34)),
+    (&[Guard::CloseAwaits], About(RunProfile::Closings, 34)),
     (&[Guard::DropWaits], Seed(1902)),
     (&[Guard::SettlesOwnTime], Seed(59)),
     (&[Guard::BaseNumbered], Scenario("star-forged")),
@@ -80,7 +80,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::OverlayApart], Seed(9)),
     (&[Guard::KeepUntilCommitted], Seed(1)),
     (&[Guard::JoinKeepsOverlay], Scenario("star-mixed-rejoin")),
-    (&[Guard::SeatsAreSame], Scenario("star-quorum-crash")),
+    (&[Guard::MembersAreSame], Scenario("star-quorum-crash")),
     (&[Guard::JointW], Scenario("star-quorum-join")),
     (&[Guard::Exchange], Scenario("star-quorum-crash")),
     (&[Guard::ExchangeCommit], Scenario("star-quorum-loss")),
@@ -92,27 +92,33 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::Quarantine], Scenario("star-filter")),
     (&[Guard::FilterPerElement], Scenario("star-filter")),
     (&[Guard::CollectByVersion], Scenario("star-filter-ids")),
-    (&[Guard::CollectWaitsGap], About(Theme::Floors, 445)),
-    (&[Guard::ReportApplied], About(Theme::Floors, 2)),
+    (
+        &[Guard::CollectWaitsGap],
+        About(RunProfile::SafePoints, 445),
+    ),
+    (&[Guard::ReportApplied], About(RunProfile::SafePoints, 2)),
     (&[Guard::CollectByEntry], Scenario("star-collect")),
     (&[Guard::DigestCompare], Seed(8)),
     (&[Guard::DigestMajority], Seed(40)),
     (&[Guard::DigestHead], InTwo(1)),
     (&[Guard::DiffersFills], Seed(8)),
-    (&[Guard::LeaveAdopted], About(Theme::Quorums, 751)),
-    (&[Guard::LeaveHandsOn], About(Theme::Leavings, 2)),
-    (&[Guard::HandOnAll], About(Theme::Leavings, 436)),
-    (&[Guard::LeavingTakesNone], About(Theme::Leavings, 81)),
-    (&[Guard::HandedOnEnds], About(Theme::Retractions, 2)),
-    (&[Guard::CopyRefused], About(Theme::Copies, 4)),
-    (&[Guard::RestartFurthest], About(Theme::Copies, 8)),
+    (&[Guard::LeaveAdopted], About(RunProfile::Quorums, 751)),
+    (&[Guard::LeaveHandsOn], About(RunProfile::Leavings, 2)),
+    (&[Guard::HandOnAll], About(RunProfile::Leavings, 436)),
+    (&[Guard::LeavingTakesNone], About(RunProfile::Leavings, 81)),
+    (&[Guard::HandedOnEnds], About(RunProfile::Retractions, 2)),
+    (&[Guard::CopyRefused], About(RunProfile::Copies, 4)),
+    (&[Guard::RestartFurthest], About(RunProfile::Copies, 8)),
     (&[Guard::CasPublish], Seed(140)),
-    (&[Guard::ConfigurationFirst], About(Theme::Races, 15)),
+    (&[Guard::ConfigurationFirst], About(RunProfile::Races, 15)),
     (&[Guard::AnyVersion], Sessions(9)),
     (&[Guard::StillNoPing], Sessions(1)),
+    (&[Guard::WatchRearmed], Sessions(1)),
+    (&[Guard::CachedKeyEnds], Sessions(1)),
+    (&[Guard::UnknownKeysBounded], Sessions(1)),
     (&[Guard::ClockBound], Scenario("star-restart")),
     (&[Guard::FillDoneLast], Seed(46)),
-    (&[Guard::FillPersisted], About(Theme::Fills, 2)),
+    (&[Guard::FillPersisted], About(RunProfile::Fills, 2)),
     (&[Guard::FillDefers], Seed(100)),
     (&[Guard::JoinBringsResults], Seed(32)),
     (&[Guard::BarrierAll], Seed(13)),
@@ -133,7 +139,7 @@ pub(crate) fn score(seeds: u64, choice: &Choice) -> bool {
             Seed(known) => by_seed(*known, seeds, choice, &removed),
             About(theme, known) => {
                 let choice = Choice {
-                    theme: Some(*theme),
+                    profile: Some(*theme),
                     ..*choice
                 };
                 let finding = by_seed(*known, seeds, &choice, &removed);

@@ -1,5 +1,5 @@
-//! A world for buckets: the S3 of [`fader_services`] and its blocks on the members of one chain,
-//! with clients that put, upload in parts, copy, delete, read and list.
+//! A world for buckets: the S3 of [`fader_services`] and its blocks on the members of one chain.
+//! Its clients put, upload in parts, copy, delete, read and list.
 //!
 //! ```text
 //!   client ── bytes ──▶ members: durable, apart from records
@@ -7,12 +7,12 @@
 //!   collector at the head: leases over ─▶ fence ─▶ rows go      garbage ─ wait ─▶ rows go
 //! ```
 //!
-//! Members crash between bytes, record and state, lose their disks, are cut off, and join again;
-//! messages with rows, commits and verdicts are lost, repeated and late; bytes are damaged; clocks
-//! on the wall are put to other times.
+//! Members crash between bytes, record and state, lose their disks, are partitioned, and join
+//! again. Messages with rows, commits and verdicts are lost, repeated and late. Bytes are damaged;
+//! clocks on the wall are put to other times.
 //!
 //! Invariants:
-//! - M4 the same seed and rules give the same run.
+//! - MWORLD-4 the same seed and rules give the same run.
 //!
 //! Checked at each commit, against a naive bucket:
 //! - `winner`: commits decide conditions in their order. `twice`: an attempt is committed once.
@@ -55,7 +55,7 @@ use crate::world::queue::Queue;
 use crate::world::trace::Trace;
 use crate::world::{Failure, Random};
 
-/// When faults end, and when everything has come to rest, in microseconds.
+/// When faults end, and when everything is quiescent, in microseconds.
 const CALM: u64 = 8_000_000;
 const END: u64 = CALM + 40_000_000;
 /// How often members send again, the head looks for what is to go, and bytes are read again.

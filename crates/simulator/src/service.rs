@@ -1,8 +1,9 @@
-//! The service that runs on a simulated chain: what a [`Request`] answers and changes, a limit per
-//! register, and one derived key, so that everything a real service does to a chain happens.
+//! The service that runs on a simulated chain: what a [`Request`] answers and changes. It has a
+//! limit per register, and one derived key, so that everything a real service does to a chain
+//! happens.
 //!
 //! The derived key [`PAIRS`] holds the number of pairs that are there, in all registers. Each
-//! entry puts it whole, as an index or a counter (docs/protocol/simpledb.md, section 5).
+//! entry puts it whole, as an index or a counter (docs/internals/protocol/simpledb.md, section 5).
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, ElementOp, Reader, Register, Stamp, put_bytes, put_varint};
@@ -65,7 +66,8 @@ impl Service {
         for write in &request.writes {
             let before = state.register(&write.key);
             match self.grown(&before, &write.ops, Stamp::MAX) {
-                // On a tentative view the count lags behind the registers; nobody uses it there.
+                // On a tentative view the count lags behind the registers; no request uses it
+                // there.
                 Some((old, new)) => pairs = (pairs + new).saturating_sub(old),
                 None => return refused(Answer::LimitExceeded),
             }
@@ -78,7 +80,7 @@ impl Service {
         }
     }
 
-    /// Looks once more at what is left of an eventual operation (PR-3): the new value of
+    /// Looks once more at what is left of an eventual operation (PR-3). It gives the new value of
     /// [`PAIRS`], or `None` if the limit refuses it as a whole (D4).
     pub fn settle(
         &self,

@@ -7,12 +7,12 @@
 //!      └── woken ◀── Waiters
 //! ```
 //!
-//! Members crash, lose what they had not synced, lose their disks, and are cut off; messages are
-//! lost; heads change; clocks on the wall drift and are put to other times. A client that hears
+//! Members crash, lose what they had not synced, lose their disks, and are partitioned. Messages
+//! are lost; heads change; clocks on the wall drift and are put to other times. A client that hears
 //! nothing does not know what came of its call.
 //!
 //! Invariants:
-//! - M3 the same seed and guards give the same run.
+//! - MWORLD-3 the same seed and guards give the same run.
 //!
 //! Checked at each commit, by the log of both chains (`ledger`):
 //! - `lost`, `once`: a message leaves its queue by its deletion, a purge or a move alone, and an

@@ -15,9 +15,10 @@
 //! - M2 the same seed and guards give the same run.
 //!
 //! Checked at each commit and in the end:
-//! - U1 the counters and what is under way between them are what was added.
-//! - X7 a step has one outcome, and who is told one is told that.
-//! - X4 when faults have ended, every step is settled, and no mark is left but of the last ones.
+//! - (COUNTER-1) the counters and what is under way between them are what was added.
+//! - (STEP-7) a step has one outcome, and who is told one is told that.
+//! - (ROUTE-4) when faults have ended, every step is settled, and no mark is left but of the last
+//!   ones.
 
 mod chain;
 
@@ -230,7 +231,7 @@ impl World {
             .or_insert_with(|| taken.clone());
         if known != taken {
             let text = format!("step {number} of {origin} is {taken:?} after {known:?}");
-            self.fail("X7", &text);
+            self.fail("STEP-7", &text);
         }
         self.count("taken");
     }
@@ -320,7 +321,8 @@ impl World {
         }
     }
 
-    /// U1: what is recorded and was not added on the other chain is under way, or comes back.
+    /// COUNTER-1: what is recorded and was not added on the other chain is under way, or comes
+    /// back.
     fn check_sum(&mut self) {
         let mut sum: u64 = self.chains.iter().map(Chain::value).sum();
         for chain in &self.chains {
@@ -335,12 +337,12 @@ impl World {
         }
         if sum != self.added {
             let text = format!("{sum} are there, {} were added", self.added);
-            self.fail("U1", &text);
+            self.fail("COUNTER-1", &text);
         }
-        self.count("U1");
+        self.count("COUNTER-1");
     }
 
-    /// X4.
+    /// ROUTE-4.
     fn check_settled(&mut self) {
         if self.failure.is_some() {
             return;
@@ -352,14 +354,14 @@ impl World {
             let marks = chain.marks();
             if let Some(step) = unsettled.first() {
                 let text = format!("step {} of {} is not settled", step.number, chain.id);
-                return self.fail("X4", &text);
+                return self.fail("ROUTE-4", &text);
             }
             if MOVES / 2 < marks {
                 let text = format!("{marks} marks are left on {}", chain.id);
-                return self.fail("X4", &text);
+                return self.fail("ROUTE-4", &text);
             }
         }
-        self.count("X4");
+        self.count("ROUTE-4");
     }
 
     fn count(&mut self, claim: &'static str) {

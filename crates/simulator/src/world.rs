@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Invariants:
-//! - W1 the same plan and guards give the same history, byte for byte.
-//! - W2 what a replica is told is what its shell may tell it: clocks that drift within rho, records
-//!   that survive as a prefix, messages that somebody once sent.
+//! - WORLD-1 the same plan and guards give the same history, byte for byte.
+//! - WORLD-2 what a replica is told is what its shell may tell it. Clocks drift within rho, records
+//!   survive as a prefix, and messages were once sent.
 //!
 //! Deliberately absent: forged messages, and clocks whose rates are beyond rho while their machine
 //! runs.
@@ -21,11 +21,11 @@ mod client;
 pub(crate) mod clock;
 mod controllers;
 mod coordinator;
+mod decommission;
 mod disk;
 mod events;
 mod faults;
 mod host;
-mod leavings;
 mod machine;
 mod moves;
 mod network;
@@ -33,12 +33,12 @@ mod operator;
 mod plan;
 mod process;
 pub(crate) mod queue;
+mod quiescence;
 pub(crate) mod random;
-mod rest;
 mod run;
+mod run_profile;
 mod shrink;
 mod stops;
-mod theme;
 pub(crate) mod trace;
 mod watch;
 
@@ -54,14 +54,14 @@ use self::disk::Disk;
 use self::events::Event;
 use self::machine::Machine;
 use self::network::{End, Network};
-pub use self::network::{Kind, Weather};
+pub use self::network::{Kind, NetworkFaults};
 pub use self::operator::Wish;
-pub use self::plan::{Choice, Fault, Micros, Mode, Order, Plan, Rot, RotHow, Target};
+pub use self::plan::{BitRot, Choice, Fault, Micros, Mode, Order, Plan, RotHow, Target};
 use self::queue::Queue;
 pub(crate) use self::random::Random;
 pub use self::run::{Failure, Run, run};
+pub use self::run_profile::RunProfile;
 pub use self::shrink::shrink;
-pub use self::theme::Theme;
 use self::trace::Trace;
 use self::watch::Watch;
 use crate::history::{Fact, History, Moment};
@@ -122,7 +122,7 @@ impl World {
         let mut world = World {
             plan: plan.clone(),
             guards,
-            network: Network::new(plan.weather),
+            network: Network::new(plan.network_faults),
             random,
             now: 0,
             moments: 0,
@@ -196,7 +196,7 @@ impl World {
             .position(|machine| machine.node == node)
     }
 
-    /// A moment that no other equals (H1).
+    /// A moment that no other equals (MOMENT-1).
     fn moment(&mut self) -> Moment {
         self.moments += 1;
         Moment {

@@ -10,8 +10,8 @@ use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::display::At;
 use crate::history::{Call, Level, Moment, Reply};
 
-/// Every eventual write of a barrier's registers that was acknowledged before its invocation is
-/// settled at or below the barrier's place, if someone who held it has stayed in the write path.
+/// Take every eventual write of a barrier's registers that was acknowledged before its invocation.
+/// It is settled at or below the barrier's place, if a holder of it has stayed in the write path.
 ///
 /// # Errors
 /// The write and the barrier.

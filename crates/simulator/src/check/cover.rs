@@ -1,23 +1,23 @@
-//! Whether a register shows a write (D3), told apart from `Register::covers` on purpose: a check
+//! Whether a register shows a write (D3), told apart from `Register::covers` on purpose. A check
 //! that asked the code under test would agree with its mistakes.
 //!
-//! Where a mark may have been collected, nothing older than the floor can be asked for by its
-//! stamp. Then it counts as shown unless something visible contradicts it: an older value that it
-//! removes is still live, or the value it puts is still live from before.
+//! Where a mark may have been collected, nothing older than the safe point can be asked for by its
+//! stamp. Then it counts as shown unless something visible contradicts it. An older value that it
+//! removes may be still live, or the value it puts may be still live from before.
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, EntryId, Group, Register, Stamp};
+use fader_chain::{ElementOp, ElementSet, EntryId, Register, Stamp};
 
-/// The first of `ops` that `register` does not show, with marks collected up to `floor`.
+/// The first of `ops` that `register` does not show, with marks collected up to `safe point`.
 pub(super) fn uncovered<'a>(
     register: &Register,
-    floor: EntryId,
+    safe_point: EntryId,
     ops: &'a [ElementOp],
     stamp: Stamp,
 ) -> Option<&'a ElementOp> {
     ops.iter().find(|op| {
         let is_shown = covers(register, op, stamp);
-        let is_collected = stamp <= Stamp::strong(floor) && !contradicts(register, op, stamp);
+        let is_collected = stamp <= Stamp::strong(safe_point) && !contradicts(register, op, stamp);
         !is_shown && !is_collected
     })
 }
@@ -77,7 +77,7 @@ fn covers_value(register: &Register, at: (&Bytes, &Bytes), state: (Stamp, bool))
 }
 
 fn contradicts(register: &Register, op: &ElementOp, stamp: Stamp) -> bool {
-    let has_older = |group: &Group, value: Option<&Bytes>| {
+    let has_older = |group: &ElementSet, value: Option<&Bytes>| {
         let asked = |known: &Bytes| value.is_none_or(|value| value == known);
         let mut members = group.members.iter();
         members.any(|member| member.live && asked(&member.value) && member.written < stamp)

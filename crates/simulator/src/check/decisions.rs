@@ -1,5 +1,5 @@
-//! I11: the outcome of a strong request is what the service says on the log before its entry, and
-//! the client is told that outcome after the entry is committed.
+//! I11: the outcome of a strong request is what the service says on the log before its entry. The
+//! client is told that outcome after the entry is committed.
 
 use std::collections::BTreeMap;
 

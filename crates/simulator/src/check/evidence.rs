@@ -8,7 +8,7 @@ use fader_chain::{
 };
 
 use super::{Violation, Witness, cover};
-use crate::history::{Call, Event, Fact, Fate, History, Level, Moment, Reply, Stamping};
+use crate::history::{Call, Event, Fact, History, Level, Moment, Reply, Stamping, WriteStatus};
 
 /// A run with its committed log.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) type Epoch<'a> = (&'a Configuration, &'a Event);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled<'a> {
     pub(super) entry: EntryId,
-    pub(super) fate: Fate,
+    pub(super) status: WriteStatus,
     pub(super) event: &'a Event,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Acknowledged<'a> {
     pub(super) quorum: usize,
     pub(super) attached: bool,
     /// As its client was told, if it asked.
-    pub(super) fate: Option<Fate>,
+    pub(super) status: Option<WriteStatus>,
 }
 
 impl<'a> Evidence<'a> {
@@ -93,10 +93,14 @@ impl<'a> Evidence<'a> {
                 holders.push((*node, event));
             }
             Fact::Forgotten { node, name } => self.forgotten.push((*node, *name, event)),
-            Fact::Settled { name, entry, fate } => {
+            Fact::Settled {
+                name,
+                entry,
+                status,
+            } => {
                 let settled = Settled {
                     entry: *entry,
-                    fate: *fate,
+                    status: *status,
                     event,
                 };
                 self.settled.entry(*name).or_insert(settled);
@@ -177,7 +181,7 @@ impl<'a> Evidence<'a> {
             Reply::Accepted {
                 stamps,
                 attached,
-                fates,
+                statuses,
             },
         )) = call.done()
         else {
@@ -197,7 +201,7 @@ impl<'a> Evidence<'a> {
                 stamp: *stamp,
                 quorum,
                 attached: *attached,
-                fate: fates.get(part).copied(),
+                status: statuses.get(part).copied(),
             })
         });
         acknowledged.collect()
@@ -216,14 +220,15 @@ impl<'a> Evidence<'a> {
     /// When the operation was refused at its settlement.
     pub(super) fn refused(&self, name: RequestId) -> Option<Moment> {
         let settled = self.settled.get(&name)?;
-        matches!(settled.fate, Fate::Refused | Fate::Gone).then_some(settled.event.at)
+        matches!(settled.status, WriteStatus::Refused | WriteStatus::Gone)
+            .then_some(settled.event.at)
     }
 
     /// Whether `register` shows some attempt at the operation: which one counts is decided by the
     /// log (D2).
-    pub(super) fn shows(&self, register: &Register, floor: EntryId, name: RequestId) -> bool {
+    pub(super) fn shows(&self, register: &Register, safe_point: EntryId, name: RequestId) -> bool {
         self.attempts(name).iter().any(|(attempt, _)| {
-            cover::uncovered(register, floor, &attempt.ops, attempt.stamp).is_none()
+            cover::uncovered(register, safe_point, &attempt.ops, attempt.stamp).is_none()
         })
     }
 
@@ -262,8 +267,8 @@ impl<'a> Evidence<'a> {
         self.holders.iter().filter(is_its).map(|(name, _)| *name)
     }
 
-    /// Whether `node` kept its seat, in one life, from `since` up to epoch `until`, and its disk up
-    /// to the end of that epoch.
+    /// Whether `node` kept its membership, in one incarnation, from `since` up to epoch `until`,
+    /// and its disk up to the end of that epoch.
     pub(super) fn stayed(&self, node: NodeId, since: Moment, until: u64) -> bool {
         let before = self.epochs.partition_point(|(_, event)| event.at <= since);
         let after = self
@@ -274,9 +279,10 @@ impl<'a> Evidence<'a> {
         };
         let end = self.epochs.get(after).map(|(_, event)| event.at);
         let lost_disk = self.lost_disk(node, since, end);
-        let life = |(known, _): &Epoch<'_>| known.seat(node).map(|seat| seat.incarnation);
-        let first = in_force.first().and_then(life);
-        first.is_some() && in_force.iter().all(|epoch| life(epoch) == first) && !lost_disk
+        let incarnation =
+            |(known, _): &Epoch<'_>| known.member(node).map(|member| member.incarnation);
+        let first = in_force.first().and_then(incarnation);
+        first.is_some() && in_force.iter().all(|epoch| incarnation(epoch) == first) && !lost_disk
     }
 
     /// Whether `node` forgot the operation by `at`, before it was settled.

@@ -1,7 +1,7 @@
 //! G1 and G6 from the inside: the committed log is an order of all strong operations.
 //!
 //! A write has the place of its entry. A read has any place from behind the entry it was read at up
-//! to the next one that changes one of its registers: in between it would show the same. Two things
+//! to the next one that changes one of its registers. In between it would show the same. Two things
 //! make that order a proof of linearizability: it agrees with real time, and each read shows what
 //! the log before it gives. (That decisions do is the business of `decisions`.) An eventual
 //! operation has the place of its settlement and no end.
@@ -100,8 +100,8 @@ fn changed<'a>(evidence: &Evidence<'a>) -> BTreeMap<&'a Bytes, Vec<usize>> {
     let mut changed: BTreeMap<&Bytes, Vec<usize>> = BTreeMap::new();
     for (at, (entry, _)) in evidence.log.iter().enumerate() {
         for change in &entry.changes {
-            // A collected mark hid nothing that anybody could still be shown.
-            if !matches!(change, Change::Collect { .. } | Change::Turn { .. }) {
+            // A collected tombstone hid nothing that any reader could still be shown.
+            if !matches!(change, Change::Collect { .. } | Change::SetMode { .. }) {
                 changed.entry(change.key()).or_default().push(at + 1);
             }
         }
@@ -179,7 +179,9 @@ fn reads_show_the_log(evidence: &Evidence<'_>) -> Result<(), Violation> {
         }
         taken = place;
         let Reply::Shown {
-            floor, registers, ..
+            safe_point,
+            registers,
+            ..
         } = reply
         else {
             continue;
@@ -188,7 +190,7 @@ fn reads_show_the_log(evidence: &Evidence<'_>) -> Result<(), Violation> {
             let known = replay.known(&shown.key);
             let checked = match evidence.history.calls[at].is_strong() {
                 true => shows(evidence, shown, known, place),
-                false => contains(shown, known, *floor),
+                false => contains(shown, known, *safe_point),
             };
             checked.map_err(|violation| violation.call(evidence.history, at))?;
         }
@@ -197,10 +199,10 @@ fn reads_show_the_log(evidence: &Evidence<'_>) -> Result<(), Violation> {
 }
 
 /// ER-1: what is committed at the reader is in what it shows.
-fn contains(shown: &Shown, known: Option<&Register>, floor: EntryId) -> Result<(), Violation> {
+fn contains(shown: &Shown, known: Option<&Register>, safe_point: EntryId) -> Result<(), Violation> {
     for (op, stamp) in known.map(cover::elements).unwrap_or_default() {
         let ops = std::slice::from_ref(&op);
-        if cover::uncovered(&shown.register, floor, ops, stamp).is_some() {
+        if cover::uncovered(&shown.register, safe_point, ops, stamp).is_some() {
             let text = format!("committed element @{} is not shown", At(stamp));
             return Err(Violation::new("ER-1", text));
         }

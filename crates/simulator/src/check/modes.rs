@@ -1,4 +1,4 @@
-//! I25 and I26: the mode of the collection is what the log says, nothing of another time enters,
+//! I25 and I26: the mode of the collection is what the log says. Nothing of another time enters,
 //! and no change of mode loses what was acknowledged.
 //!
 //! The collection's mode is followed here without the chain's own reckoning, so that the two can
@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use fader_chain::{Change, Entry, EntryId, Marks, Mode, RequestId};
+use fader_chain::{Change, Entry, EntryId, Mode, RequestId, TombstonePolicy};
 
 use super::evidence::Settled;
 use super::{Evidence, Verdict, Violation, Witness};
-use crate::history::Fate;
+use crate::history::WriteStatus;
 use crate::history::display::Name;
 
 /// What the log before an entry says of the collection.
@@ -18,16 +18,16 @@ use crate::history::display::Name;
 struct Known {
     mode: Mode,
     opened: EntryId,
-    /// Whether it closed, or is closing, without somebody.
+    /// Whether it closed, or is draining, without a member.
     is_abandoned: bool,
-    /// The last entry by which it opened after it had closed without somebody.
+    /// The last entry by which it opened after it had closed without a member.
     abandoned: EntryId,
 }
 
 impl Known {
     fn take(&mut self, entry: &Entry) {
         for change in &entry.changes {
-            let Change::Turn {
+            let Change::SetMode {
                 mode, is_abandoned, ..
             } = change
             else {
@@ -41,8 +41,8 @@ impl Known {
                         self.abandoned = entry.id;
                     }
                 }
-                (Mode::Closing, Mode::Closing) => self.is_abandoned |= is_abandoned,
-                (_, Mode::Closing) => self.is_abandoned = *is_abandoned,
+                (Mode::Draining, Mode::Draining) => self.is_abandoned |= is_abandoned,
+                (_, Mode::Draining) => self.is_abandoned = *is_abandoned,
                 _ => {}
             }
             self.mode = *mode;
@@ -50,8 +50,8 @@ impl Known {
     }
 }
 
-/// In runs whose mode changes: every entry was decided in the mode that the log before it gives,
-/// and what was acknowledged as attached is gone only where somebody was left behind.
+/// In runs whose mode changes, every entry was decided in the mode that the log before it gives.
+/// What was acknowledged as attached is gone only where a member was left behind.
 ///
 /// # Errors
 /// The entry, and the operation.
@@ -60,7 +60,7 @@ pub fn modes(evidence: &Evidence<'_>) -> Verdict {
         entry
             .changes
             .iter()
-            .any(|it| matches!(it, Change::Turn { .. }))
+            .any(|it| matches!(it, Change::SetMode { .. }))
     };
     if !evidence.log.iter().any(|(entry, _)| turns(entry)) {
         return Ok(0);
@@ -83,7 +83,7 @@ pub fn modes(evidence: &Evidence<'_>) -> Verdict {
         }
         let gone = entry
             .request
-            .filter(|_| settled.is_some_and(|it| it.fate == Fate::Gone));
+            .filter(|_| settled.is_some_and(|it| it.status == WriteStatus::Gone));
         if let Some((name, call)) = gone.and_then(|name| Some((name, *attached.get(&name)?)))
             && !known.is_abandoned
             && !is_before(evidence, name, known.abandoned)
@@ -112,7 +112,7 @@ fn wrong(
     entry: &Entry,
     settled: Option<&Settled<'_>>,
 ) -> Option<&'static str> {
-    let dropped = Marks::Dropped;
+    let dropped = TombstonePolicy::Dropped;
     let drops =
         |change: &Change| matches!(change, Change::Merge { marks, .. } if *marks == dropped);
     if known.mode != Mode::Strong && entry.changes.iter().any(drops) {
@@ -123,7 +123,7 @@ fn wrong(
     let (attempt, _) = attempts.iter().find(|(it, _)| it.stamp == entry.stamp)?;
     let is_closed = matches!(known.mode, Mode::Strong | Mode::Drained);
     let is_gone = is_closed || attempt.accept < known.opened;
-    if is_gone != (settled.fate == Fate::Gone) {
+    if is_gone != (settled.status == WriteStatus::Gone) {
         return Some("an operation is gone of a time that is not over, or is not of one that is");
     }
     let is_above = known.opened <= attempt.stamp.base;

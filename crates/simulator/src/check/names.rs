@@ -1,6 +1,7 @@
-//! I12: one name takes effect at most once, across retries, heads, members and rejoins; and never,
-//! if its client was told each time that nothing was done (semantics.md, section 10). What becomes
-//! of it is told to who asked for that, and to nobody who asks for something else (XO-6).
+//! I12: one name takes effect at most once, across retries, heads, members and rejoins. It never
+//! does, if its client was told each time that nothing was done (semantics.md, section 10). Its
+//! outcome is told to a client that asked for that, and to no client that asks for something else
+//! (XO-6).
 
 use std::collections::{BTreeMap, BTreeSet};
 

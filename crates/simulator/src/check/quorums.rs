@@ -12,14 +12,14 @@ struct Read<'a> {
     call: usize,
     ended: Moment,
     epoch: u64,
-    floor: EntryId,
+    safe_point: EntryId,
     shown: &'a Shown,
 }
 
 /// Where R + W > N in the epoch of the read, what it shows covers what was acknowledged before it
 /// began. Excepted: what was refused, and what is lost with all who held it when it was
 /// acknowledged. (G4 says: with W of them. One that is left is enough, by EX-1.) Besides, no
-/// eventual read shows what nobody wrote or committed.
+/// eventual read shows what no client wrote and no head committed.
 ///
 /// # Errors
 /// The write and the read that misses it.
@@ -35,7 +35,7 @@ pub fn quorums(evidence: &Evidence<'_>) -> Verdict {
             ended,
             Reply::Shown {
                 epoch,
-                floor,
+                safe_point,
                 registers,
                 ..
             },
@@ -48,7 +48,7 @@ pub fn quorums(evidence: &Evidence<'_>) -> Verdict {
                 call: at,
                 ended,
                 epoch: *epoch,
-                floor: *floor,
+                safe_point: *safe_point,
                 shown,
             };
             invented(evidence, &read)?;
@@ -86,7 +86,7 @@ fn covers(
     {
         return Ok(false);
     }
-    if evidence.shows(&read.shown.register, read.floor, write.name) {
+    if evidence.shows(&read.shown.register, read.safe_point, write.name) {
         return Ok(true);
     }
     let text = format!(
@@ -127,7 +127,7 @@ fn invented(evidence: &Evidence<'_>, read: &Read<'_>) -> Result<(), Violation> {
         };
         if !is_known {
             let key = text(&read.shown.key);
-            let text = format!("an element of {key} @{} that nobody wrote", At(stamp));
+            let text = format!("an element of {key} @{} that no client wrote", At(stamp));
             return Err(Violation::new("G4", text).call(evidence.history, read.call));
         }
     }

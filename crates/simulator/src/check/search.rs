@@ -1,20 +1,20 @@
 //! G1 as clients see it: is there any order of the strong operations that explains every answer?
 //!
-//! The search is that of `history`; here is its model. It looks at calls alone, knows neither
-//! entries nor stamps, and so catches what the checks of the log would miss by being wrong as the
+//! The search is that of `history`; here is its model. It looks at calls alone, and knows neither
+//! entries nor stamps. So it catches what the checks of the log would miss by being wrong as the
 //! log is.
 //!
 //! *The model* (semantics.md, sections 4 and 6) of a register is the set of its pairs.
 //! - A strong operation acts at one place between invocation and end, on all its registers. Where
 //!   its outcome is unknown it acts as a whole, at any place after its invocation, or never.
 //! - An eventual operation has no end, and acts at one place or never. Which of its elements are
-//!   superseded depends on stamps, which no client sees: there it may put any of the values it
+//!   superseded depends on stamps, which no client sees. So there it may put any of the values it
 //!   adds, and remove any of those it clears.
 //!
 //! Registers are independent but for operations on several: each connected component is searched
-//! alone. An eventual operation is tried only where an answer needs it, which loses nothing: no
+//! alone. An eventual operation is tried only where an answer needs it, which loses nothing. No
 //! other operation overwrites an element between its place and the first answer that shows the
-//! element, so it may as well act just before that answer; and what was overwritten it need not do.
+//! element. So it may as well act just before that answer; and what was overwritten it need not do.
 //!
 //! Bounded: at most `effort` states per component, then it gives up and says so.
 

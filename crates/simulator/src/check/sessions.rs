@@ -18,7 +18,7 @@ struct Known {
     commit: (EntryId, usize),
     /// All it has written to a register or seen there, and the calls.
     seen: BTreeMap<Bytes, (Register, Vec<usize>)>,
-    /// What it was told is lost (?17).
+    /// What it was told is lost (TRACE-37).
     lost: BTreeSet<RequestId>,
 }
 
@@ -130,7 +130,7 @@ fn keeps(evidence: &Evidence<'_>, known: &Known, at: usize) -> Verdict {
     let mut count = 0;
     if let Reply::Shown {
         commit,
-        floor,
+        safe_point,
         registers,
         ..
     } = reply
@@ -143,7 +143,7 @@ fn keeps(evidence: &Evidence<'_>, known: &Known, at: usize) -> Verdict {
                 .call(evidence.history, at));
         }
         for shown in registers {
-            count += sees(evidence, known, (at, end, *floor), shown)?;
+            count += sees(evidence, known, (at, end, *safe_point), shown)?;
         }
     }
     if is_new(evidence, call, reply) {
@@ -163,8 +163,9 @@ fn hides(evidence: &Evidence<'_>, call: &Call, (shown, seen): (EntryId, EntryId)
     let mut entries = evidence.log.iter().map(|(entry, _)| entry);
     !call.is_strong()
         || entries.any(|entry| {
-            let is_shown =
-                |change: &Change| !matches!(change, Change::Collect { .. } | Change::Turn { .. });
+            let is_shown = |change: &Change| {
+                !matches!(change, Change::Collect { .. } | Change::SetMode { .. })
+            };
             let shown = |change: &&Change| is_shown(change);
             let mut changed = entry.changes.iter().filter(shown).map(Change::key);
             between(entry.id) && changed.any(|key| keys.contains(&key))
@@ -175,7 +176,7 @@ fn hides(evidence: &Evidence<'_>, call: &Call, (shown, seen): (EntryId, EntryId)
 fn sees(
     evidence: &Evidence<'_>,
     known: &Known,
-    (at, end, floor): (usize, Moment, EntryId),
+    (at, end, safe_point): (usize, Moment, EntryId),
     shown: &Shown,
 ) -> Verdict {
     let Some((seen, calls)) = known.seen.get(&shown.key) else {
@@ -183,13 +184,15 @@ fn sees(
     };
     for (op, stamp) in cover::elements(seen) {
         let ops = std::slice::from_ref(&op);
-        if cover::uncovered(&shown.register, floor, ops, stamp).is_none() {
+        if cover::uncovered(&shown.register, safe_point, ops, stamp).is_none() {
             continue;
         }
         let name = evidence.name_of(stamp);
         let is_excused = name.is_some_and(|name| {
             let refused = evidence.refused(name).is_some_and(|refused| refused <= end);
-            refused || known.lost.contains(&name) || evidence.shows(&shown.register, floor, name)
+            refused
+                || known.lost.contains(&name)
+                || evidence.shows(&shown.register, safe_point, name)
         });
         if !is_excused {
             let text = format!(

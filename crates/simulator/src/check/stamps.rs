@@ -12,8 +12,8 @@ use super::{Evidence, Verdict, Violation, Witness, cover};
 use crate::history::display::{At, text};
 use crate::history::{Event, Fact, Stamping};
 
-/// A strong write acknowledged before an eventual one is stamped is below it, one invoked after an
-/// eventual one was acknowledged is above it; per element, stamps increase along the log.
+/// A strong write acknowledged before an eventual one is stamped is below it. One invoked after an
+/// eventual one was acknowledged is above it. Per element, stamps increase along the log.
 ///
 /// # Errors
 /// The two writes.
@@ -38,8 +38,8 @@ fn above_what_is_shown(evidence: &Evidence<'_>) -> Result<usize, Violation> {
     Ok(count)
 }
 
-/// I18: over all lives of a disk its clock goes on. Of a stamp that was lost with its record
-/// nobody knows.
+/// I18: over all incarnations of a disk its clock goes on. Of a stamp that was lost with its record
+/// nothing is known.
 fn clocks_go_on(evidence: &Evidence<'_>) -> Result<usize, Violation> {
     let mut last: BTreeMap<NodeId, (Stamp, &Event)> = BTreeMap::new();
     let mut count = 0;
@@ -154,6 +154,6 @@ fn falls_back(register: &Register, op: &ElementOp, entry: &Entry) -> Option<&'st
             let is_live = register.pairs().any(|pair| pair == (group, value));
             Some(if is_live { "I14" } else { "I17" })
         }
-        _ => (Stamp::strong(entry.floor) < entry.stamp).then_some("I14"),
+        _ => (Stamp::strong(entry.safe_point) < entry.stamp).then_some("I14"),
     }
 }

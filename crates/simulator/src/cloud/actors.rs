@@ -7,8 +7,8 @@ use std::time::Duration;
 use fader_cloud::bucket::Guard;
 use fader_cloud::model::Executor;
 use fader_cloud::{
-    Attribute, AttributePut, Clock, Cloud, Domains, ErrorKind, Expected, ItemPut, Queues, Reading,
-    Receive, Received, Result, object_error_kind,
+    Attribute, AttributePut, Clock, Cloud, Domains, ErrorKind, Expected, ItemPut, Queues,
+    ReadConsistency, Receive, Received, Result, object_error_kind,
 };
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
@@ -24,7 +24,7 @@ pub(super) const DOMAIN: &str = "state";
 /// Items of each batch.
 const BATCH: usize = 5;
 
-/// A process's hands on the cloud.
+/// The handles that a process has on the cloud.
 #[derive(Clone)]
 pub(super) struct Actor {
     pub(super) process: usize,
@@ -246,10 +246,14 @@ impl Actor {
     }
 
     /// The value of an item; `None` without an answer.
-    pub(super) async fn read(&self, item: &str, reading: Reading) -> Option<Option<String>> {
+    pub(super) async fn read(
+        &self,
+        item: &str,
+        reading: ReadConsistency,
+    ) -> Option<Option<String>> {
         let shown = |value| match reading {
-            Reading::Strong => Deed::Read(value),
-            Reading::Eventual => Deed::Eventual(value),
+            ReadConsistency::Strong => Deed::Read(value),
+            ReadConsistency::Eventual => Deed::Eventual(value),
         };
         let at = self.begin(item, shown(None));
         let names = ["n".to_owned()];
@@ -269,9 +273,9 @@ impl Actor {
         while !self.is_over() {
             let item = format!("counter{}", self.draw(2));
             if self.draw(3) == 0 {
-                self.read(&item, Reading::Eventual).await;
+                self.read(&item, ReadConsistency::Eventual).await;
             }
-            let Some(expected) = self.read(&item, Reading::Strong).await else {
+            let Some(expected) = self.read(&item, ReadConsistency::Strong).await else {
                 self.sleep(1_000).await;
                 continue;
             };
@@ -366,8 +370,8 @@ impl Actor {
             }
             self.sleep(1_000).await;
             let reading = match self.draw(2) {
-                0 => Reading::Strong,
-                _ => Reading::Eventual,
+                0 => ReadConsistency::Strong,
+                _ => ReadConsistency::Eventual,
             };
             let select = format!("select tag from `{DOMAIN}` where itemName() like 'batch%'");
             if let Ok(page) = self.domains.select(&select, None, reading).await {
@@ -427,8 +431,8 @@ impl Actor {
         let follower = self.follower();
         while !self.is_over() {
             let reading = match self.draw(3) {
-                0 => Reading::Strong,
-                _ => Reading::Eventual,
+                0 => ReadConsistency::Strong,
+                _ => ReadConsistency::Eventual,
             };
             self.follow(follower, reading).await;
             self.sleep(3_000).await;
@@ -443,7 +447,7 @@ impl Actor {
     }
 
     /// Reads which items were appended.
-    pub(super) async fn follow(&self, follower: u64, reading: Reading) {
+    pub(super) async fn follow(&self, follower: u64, reading: ReadConsistency) {
         let invoked = self.now();
         let select = format!(
             "select itemName() from `{DOMAIN}` where itemName() like '{ENTRY}%' limit 2500"
@@ -459,7 +463,7 @@ impl Actor {
         self.record.open().follows.push(Follow {
             invoked,
             answered,
-            is_strong: reading == Reading::Strong,
+            is_strong: reading == ReadConsistency::Strong,
             by: (self.process, follower),
             names,
         });

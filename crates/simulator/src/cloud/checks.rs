@@ -31,8 +31,8 @@ pub(super) type Claims = BTreeMap<&'static str, usize>;
 pub(super) struct Promise {
     /// Answers take no time: a receive has happened when it is answered, not when it was invoked.
     pub(super) answers_at_once: bool,
-    /// No send was repeated under other ids, unless its outcome says that it may have been:
-    /// queues in a bucket repeat a put without an answer.
+    /// No send was repeated under other ids, unless its outcome says that it may have been. Queues
+    /// in a bucket repeat a put without an answer.
     pub(super) ids_are_final: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Simulated clouds: processes that send, receive, count and batch on the real asynchronous code of
-//! crate `cloud`, with every fault from a seed, and a check for every promise.
+//! crate `cloud`. They have every fault from a seed, and a check for every promise.
 //!
 //! ```text
 //!  plan ──▶ producers, consumers, counters, batchers, followers ──▶ history ──▶ checks

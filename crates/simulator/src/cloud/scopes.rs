@@ -1,15 +1,15 @@
 //! Small scopes of the bucket services of which every schedule is run.
 //!
 //! Each is a few processes with a script. Before a script begins its process knows settings and
-//! manifest; after all have ended or crashed a fresh process drains the queue, and queue and
-//! domain are deleted and swept.
+//! manifest. After all have ended or crashed a fresh process drains the queue, and queue and domain
+//! are deleted and swept.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fader_cloud::bucket::Guard;
 use fader_cloud::model::{Model, Process, Profile, Skew};
-use fader_cloud::{Clock, QueueSettings, Reading, Receive};
+use fader_cloud::{Clock, QueueSettings, ReadConsistency, Receive};
 use futures_util::future::join_all;
 
 use super::actors::{Actor, DOMAIN, QUEUE};
@@ -438,25 +438,25 @@ impl Actor {
             Deed::RemoveFirst(seconds) => self.receive_and_remove(seconds, 1).await,
             Deed::Peek => self.receive_and_remove(0, 10).await,
             Deed::GiveBack => {
-                let (found, by) = self.receive(&how(30)).await.unwrap_or_default();
+                let (found, by) = self.receive(&receive_of(30)).await.unwrap_or_default();
                 for message in &found {
                     self.hide(message, by, 0).await;
                     self.remove(message).await;
                 }
             }
             Deed::Count => {
-                if let Some(expected) = self.read(COUNTER, Reading::Strong).await {
+                if let Some(expected) = self.read(COUNTER, ReadConsistency::Strong).await {
                     self.write(COUNTER, expected).await;
                 }
             }
             Deed::First => self.write(COUNTER, None).await,
-            Deed::Read => drop(self.read(COUNTER, Reading::Strong).await),
-            Deed::ReadEventual => drop(self.read(COUNTER, Reading::Eventual).await),
+            Deed::Read => drop(self.read(COUNTER, ReadConsistency::Strong).await),
+            Deed::ReadEventual => drop(self.read(COUNTER, ReadConsistency::Eventual).await),
             Deed::Append => self.append().await,
             Deed::Follow => {
                 let follower = self.follower();
-                self.follow(follower, Reading::Eventual).await;
-                self.follow(follower, Reading::Strong).await;
+                self.follow(follower, ReadConsistency::Eventual).await;
+                self.follow(follower, ReadConsistency::Strong).await;
             }
             Deed::Sweep => {
                 let queues = bucket_queues(&self.cloud, self.removed);
@@ -475,14 +475,14 @@ impl Actor {
     }
 
     async fn receive_and_remove(&self, seconds: u64, max: usize) {
-        let (found, _) = self.receive(&how(seconds)).await.unwrap_or_default();
+        let (found, _) = self.receive(&receive_of(seconds)).await.unwrap_or_default();
         for message in found.iter().take(max) {
             self.remove(message).await;
         }
     }
 }
 
-fn how(seconds: u64) -> Receive {
+fn receive_of(seconds: u64) -> Receive {
     Receive {
         max: 10,
         visibility: Some(Duration::from_secs(seconds)),

@@ -107,8 +107,8 @@ pub(super) fn slots(history: &History) -> Result<usize, Failure> {
     Ok(claims)
 }
 
-/// What a follower sees is the log up to a slot; no earlier one than before, none that misses a
-/// write acknowledged before a strong read, or before an eventual one by more than its law.
+/// What a follower sees is the log up to a slot, no earlier one than before. It misses no write
+/// acknowledged before a strong read, or before an eventual one by more than its law.
 pub(super) fn followed(history: &History, staleness: Duration) -> Result<usize, Failure> {
     let mut last: BTreeMap<(usize, u64), &Follow> = BTreeMap::new();
     for follow in &history.follows {

@@ -1,5 +1,5 @@
-//! Mutants of clouds: each promise that `simulate cloud` checks is broken once by a guard that is
-//! missing or by a cloud that is worse than promised, and a run or a scope must tell.
+//! Mutants of clouds: each promise that `simulate cloud` checks is broken once. A guard is missing
+//! or a cloud is worse than promised, and a run or a scope must tell.
 //!
 //! Scenarios for every guard are in crates/cloud/tests/bucket_mutants.rs.
 

@@ -1,5 +1,5 @@
-//! Simulated clients of one database: the real code of crate `database` on modelled clouds, with
-//! every fault from a seed, and a check for every promise.
+//! Simulated clients of one database: the real code of crate `database` on modelled clouds. They
+//! have every fault from a seed, and a check for every promise.
 //!
 //! ```text
 //!  cloud::Plan ──▶ clients: transactions, reads, checkpoints ──▶ history ──▶ checks

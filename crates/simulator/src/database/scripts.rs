@@ -47,7 +47,7 @@ async fn open(model: &Model, name: &str, guards: Guards) -> Database {
 }
 
 /// An Atomic insert is still on its way while two updates of its key reach the page one after the
-/// other: neither may take the entry away that makes the record be found when the insert arrives.
+/// other. Neither may take the entry away that makes the record be found when the insert arrives.
 fn updates_before_insert(guards: Guards) -> Option<Failure> {
     let model = Model::new(Profile::default());
     let executor = model.executor.clone();

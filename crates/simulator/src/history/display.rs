@@ -6,7 +6,8 @@ use bytes::Bytes;
 use fader_chain::{Change, ElementOp, Entry, Register, RequestId, Role, Stamp};
 
 use super::{
-    Bound, Call, Condition, Event, Fact, Fate, Level, Refusal, Reply, Request, Shown, Stamping,
+    Bound, Call, Condition, Event, Fact, Level, Refusal, Reply, Request, Shown, Stamping,
+    WriteStatus,
 };
 
 impl Display for Call {
@@ -87,23 +88,28 @@ impl Display for Reply {
             Reply::Shown {
                 epoch,
                 commit,
-                floor,
+                safe_point,
                 registers,
             } => {
-                write!(f, "shows at {commit} (epoch {epoch}, floor {floor}):")?;
+                write!(
+                    f,
+                    "shows at {commit} (epoch {epoch}, safe point {safe_point}):"
+                )?;
                 registers.iter().try_for_each(|shown| write!(f, " {shown}"))
             }
             Reply::Accepted {
                 stamps,
                 attached,
-                fates,
+                statuses,
             } => {
                 let attached = if *attached { "accepted" } else { "detached" };
                 write!(f, "{attached}")?;
                 stamps
                     .iter()
                     .try_for_each(|stamp| write!(f, " @{}", At(*stamp)))?;
-                fates.iter().try_for_each(|fate| write!(f, " {fate}"))
+                statuses
+                    .iter()
+                    .try_for_each(|status| write!(f, " {status}"))
             }
         }
     }
@@ -117,13 +123,13 @@ impl Display for Shown {
     }
 }
 
-impl Display for Fate {
+impl Display for WriteStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(match self {
-            Fate::Applied => "applied",
-            Fate::Superseded => "superseded",
-            Fate::Refused => "refused",
-            Fate::Gone => "gone",
+            WriteStatus::Applied => "applied",
+            WriteStatus::Superseded => "superseded",
+            WriteStatus::Refused => "refused",
+            WriteStatus::Gone => "gone",
         })
     }
 }
@@ -156,20 +162,24 @@ impl Display for Fact {
                     "{node} acknowledges {name}, W={quorum}, {attached}{lease}"
                 )
             }
-            Fact::Settled { name, entry, fate } => {
-                write!(f, "{} settled by {entry}: {fate}", Name(*name))
+            Fact::Settled {
+                name,
+                entry,
+                status,
+            } => {
+                write!(f, "{} settled by {entry}: {status}", Name(*name))
             }
             Fact::Published(configuration) => {
                 write!(f, "epoch {} = [", configuration.epoch)?;
-                for seat in &configuration.seats {
-                    let syncing = match seat.role {
+                for member in &configuration.members {
+                    let syncing = match member.role {
                         Role::Serving => "",
                         Role::Syncing => "(s)",
                         Role::Leaving => "(l)",
                     };
-                    write!(f, " {}{syncing}", seat.node)?;
+                    write!(f, " {}{syncing}", member.node)?;
                 }
-                write!(f, " ], floor {}", configuration.floor)
+                write!(f, " ], safe point {}", configuration.safe_point)
             }
             Fact::Ready { node, epoch, last } => {
                 write!(f, "{node} ready in epoch {epoch}, log to {last}")

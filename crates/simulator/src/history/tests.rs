@@ -59,7 +59,7 @@ fn a_call_with_its_reply() {
     let reply = Reply::Shown {
         epoch: 1,
         commit: EntryId::new(1, 7),
-        floor: EntryId::ZERO,
+        safe_point: EntryId::ZERO,
         registers: vec![Shown {
             key: "x".into(),
             register,
@@ -68,7 +68,7 @@ fn a_call_with_its_reply() {
     };
     check(
         &reply,
-        &expect!["shows at 1.7 (epoch 1, floor 0.0): x {!@1.7 a=1@1.7} tentative"],
+        &expect!["shows at 1.7 (epoch 1, safe point 0.0): x {!@1.7 a=1@1.7} tentative"],
     );
     call.end = Some((at(2_000, 20), Outcome::Unknown));
     check(
@@ -78,7 +78,7 @@ fn a_call_with_its_reply() {
 }
 
 #[test]
-fn what_a_member_does() {
+fn member_behavior() {
     let fact = Fact::Stamped(Stamping {
         shown: Stamp::ZERO,
         node: NodeId(1),

@@ -1,5 +1,5 @@
-//! Simulated jobs on one output: the real code of crate `mapreduce` on a modelled cloud, with every
-//! fault from a seed, and a check for every promise.
+//! Simulated jobs on one output: the real code of crate `mapreduce` on a modelled cloud. They have
+//! every fault from a seed, and a check for every promise.
 //!
 //! ```text
 //!  Plan ──▶ runs, workers, cleaners, cancels ──▶ register, rows, parts ──▶ checks

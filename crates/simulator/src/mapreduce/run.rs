@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fader_cloud::model::{Model, Process, Skew};
-use fader_cloud::{Clock, Domains, Error, Queues, Reading, Receive};
+use fader_cloud::{Clock, Domains, Error, Queues, ReadConsistency, Receive};
 use fader_mapreduce::{Guards, State, Success};
 use futures_util::future::{Either, join_all, select};
 use object_store::ObjectStoreExt;
@@ -175,7 +175,7 @@ impl World<'_> {
                 let page = self
                     .model
                     .domains
-                    .select(&select, None, Reading::Strong)
+                    .select(&select, None, ReadConsistency::Strong)
                     .await;
                 for item in page.unwrap_or_default().items {
                     for attribute in item.attributes {

@@ -1,23 +1,24 @@
 //! A process of a cluster: the rules of [`fader_chain::membership`], carried as a node carries
 //! them, with members that do nothing but have leases.
 
+mod errands;
 mod threads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fader_chain::controller::{self, Facts, Reports};
+use fader_chain::controller::{self};
 use fader_chain::membership::{
-    Answer, Ask, Change, Keeper, Newest, Ping, Put, Request, Seen, Session, SessionRecord, Told,
-    Watch, number, publish, risen, session_name,
+    Answer, Ask, Change, Keeper, Newest, Ping, ProcessSession, Request, Seen, SessionRecord, Told,
+    Watch, WatchCache, WatchedRead, session_name,
 };
 use fader_chain::{
     ChainId, Configuration, DiskId, EntryId, Guards, Identity, Incarnation, NodeId, Report, Role,
-    Version, Wiring,
+    Version,
 };
 
-use super::zookeeper::{Data, Op, Outcome, Path};
+use super::zookeeper::{Data, Op, Outcome, Path, Znode};
 use super::{CHAINS, LEASE_MS, SESSION};
 use crate::world::clock::Clock;
 
@@ -34,17 +35,19 @@ pub(super) enum Way {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connection {
     pub(super) server: usize,
+    /// Counts the connections of this way.
+    pub(super) number: u64,
     pub(super) seen: usize,
     pub(super) call: Option<u64>,
 }
 
-/// A member's life.
+/// A member's incarnation.
 #[derive(Clone, Debug)]
-pub(super) struct Life {
+pub(super) struct MemberIncarnation {
     pub(super) identity: Identity,
     /// When its lease ends, by its process's clock.
     pub(super) lease_until_ms: u64,
-    /// The epoch that it adopted last; 0 before it had a seat.
+    /// The epoch that it adopted last; 0 before it had a membership.
     epoch: u64,
     /// Whether it serves in that one.
     pub(super) serves: bool,
@@ -87,11 +90,16 @@ pub(super) struct Process {
     keeper: Option<Keeper>,
     is_finding: bool,
     said: Option<Change>,
-    pub(super) lives: BTreeMap<ChainId, Life>,
+    pub(super) incarnations: BTreeMap<ChainId, MemberIncarnation>,
     watch: Watch,
+    /// What was read over that way's connection, and which one that is.
+    kept: WatchCache<Path, Option<Znode>>,
+    kept_of: u64,
+    /// The read with a watch that is under way.
+    reads: Option<(Path, WatchedRead)>,
     known: u64,
     newest: Newest,
-    sessions: Vec<Session>,
+    sessions: Vec<ProcessSession>,
     version: Version,
     errand: Option<Errand>,
 }
@@ -100,7 +108,7 @@ pub(super) struct Process {
 #[derive(Debug)]
 pub(super) enum Wish {
     Send(Way, Op),
-    /// A lease was given to the life on this chain.
+    /// A lease was given to the incarnation on this chain.
     Leased(ChainId),
     /// A number was given to a disk.
     Numbered(NodeId),
@@ -115,6 +123,15 @@ pub(super) struct Now {
     pub(super) fresh: u128,
 }
 
+/// What a chain's znode tells, if it is there, where this epoch was known before.
+fn told_of(znode: Option<Znode>, known: u64) -> Told {
+    let newest = znode.and_then(|znode| match znode.data {
+        Data::Chain(newest) => Some(newest),
+        _ => None,
+    });
+    Told::Configuration(newest, known)
+}
+
 impl Process {
     pub(super) fn new(place: u32, speaks: Version, clock: Clock, guards: Guards) -> Self {
         Process {
@@ -126,14 +143,17 @@ impl Process {
             is_up: false,
             paused_until: 0,
             hung: None,
-            guards,
             numbers: BTreeMap::new(),
             ways: Default::default(),
             keeper: None,
             is_finding: false,
             said: None,
-            lives: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
             watch: Watch::new(SESSION, speaks),
+            kept: WatchCache::new(guards.clone()),
+            kept_of: 0,
+            reads: None,
+            guards,
             known: 0,
             newest: Newest::default(),
             sessions: Vec::new(),
@@ -161,14 +181,17 @@ impl Process {
         self.clock.steady(at) / 1_000
     }
 
-    /// Whether a life has a lease now.
-    pub(super) fn is_leased(&self, life: &Life, at: u64) -> bool {
-        self.is_up && self.ms(at) < life.lease_until_ms
+    /// Whether an incarnation has a lease now.
+    pub(super) fn is_leased(&self, incarnation: &MemberIncarnation, at: u64) -> bool {
+        self.is_up && self.ms(at) < incarnation.lease_until_ms
     }
 
-    /// Whether it has a life with a lease on each chain, and knows what is newest.
+    /// Whether it has an incarnation with a lease on each chain, and knows what is newest.
     pub(super) fn is_well(&self, at: u64) -> bool {
-        let leased = self.lives.values().filter(|life| self.is_leased(life, at));
+        let leased = self
+            .incarnations
+            .values()
+            .filter(|incarnation| self.is_leased(incarnation, at));
         leased.count() == CHAINS as usize
     }
 
@@ -182,7 +205,7 @@ impl Process {
         DiskId(u128::from(self.place) << 8 | u128::from(slot))
     }
 
-    /// It pings for all its lives, and begins those that are missing.
+    /// It pings for all its incarnations, and begins those that are missing.
     pub(super) fn tick(&mut self, now: Now) -> Vec<Wish> {
         let Some(own) = self.numbers.get(&0).copied() else {
             return self.run_errand();
@@ -196,14 +219,14 @@ impl Process {
                 },
                 name: self.name.clone(),
                 address: String::new(),
-                lives: Vec::new(),
+                incarnations: Vec::new(),
             };
             self.keeper = Some(Keeper::new(record, SESSION));
         }
         let asked_ms = self.ms(now.at);
         for slot in 1..=CHAINS {
             let chain = ChainId(slot - 1);
-            if let (None, Some(node)) = (self.lives.get(&chain), self.numbers.get(&slot))
+            if let (None, Some(node)) = (self.incarnations.get(&chain), self.numbers.get(&slot))
                 && !self.is_hung(chain, now.at)
             {
                 let identity = Identity {
@@ -213,7 +236,7 @@ impl Process {
                 };
                 let keeper = self.keeper.as_mut().expect("it has begun");
                 keeper.open(chain, identity, fader_chain::Progress::default());
-                let life = Life {
+                let incarnation = MemberIncarnation {
                     identity,
                     lease_until_ms: 0,
                     epoch: 0,
@@ -222,7 +245,7 @@ impl Process {
                     stepped_ms: asked_ms,
                     is_open: false,
                 };
-                self.lives.insert(chain, life);
+                self.incarnations.insert(chain, incarnation);
             }
         }
         self.look_at_threads(now.at);
@@ -237,24 +260,25 @@ impl Process {
         let Some(keeper) = self.keeper.as_mut() else {
             return wishes;
         };
-        self.lives.retain(|chain, life| {
-            let Some(asked_ms) = life.asked_ms else {
+        self.incarnations.retain(|chain, incarnation| {
+            let Some(asked_ms) = incarnation.asked_ms else {
                 return true;
             };
-            match keeper.ping(life.identity, asked_ms) {
+            match keeper.ping(incarnation.identity, asked_ms) {
                 Ping::Over => false,
                 Ping::Due => true,
                 Ping::At(sent_ms) => {
-                    life.asked_ms = None;
-                    life.is_open = true;
-                    life.lease_until_ms = life.lease_until_ms.max(sent_ms + LEASE_MS);
+                    incarnation.asked_ms = None;
+                    incarnation.is_open = true;
+                    incarnation.lease_until_ms = incarnation.lease_until_ms.max(sent_ms + LEASE_MS);
                     wishes.push(Wish::Leased(*chain));
                     true
                 }
             }
         });
         self.said = self.said.filter(|said| !keeper.is_acknowledged(*said));
-        let is_wanted = self.said.is_some() || self.lives.values().any(|it| it.asked_ms.is_some());
+        let is_wanted =
+            self.said.is_some() || self.incarnations.values().any(|it| it.asked_ms.is_some());
         if !is_wanted || self.ways[Way::Session as usize].call.is_some() {
             return wishes;
         }
@@ -300,8 +324,8 @@ impl Process {
                 return self.on_told(now, Told::Layout(chains));
             }
             Some(Ask::Configuration(chain)) => {
-                self.known = self.newest.epoch(*chain);
-                Op::Get(Path::Chain(*chain))
+                let chain = *chain;
+                return self.ask_configuration(now, chain);
             }
             Some(Ask::Sessions) => Op::Sessions,
             Some(Ask::Session(name)) => Op::Get(Path::Session(name.clone())),
@@ -309,6 +333,41 @@ impl Process {
             Some(Ask::End { name, version }) => Op::Delete(Path::Session(name.clone()), *version),
         };
         vec![Wish::Send(Way::Watch, op)]
+    }
+
+    /// Takes a configuration as it was read last over this connection, unless its watch fired, or a
+    /// newer one is known.
+    fn ask_configuration(&mut self, now: Now, chain: ChainId) -> Vec<Wish> {
+        let path = Path::Chain(chain);
+        self.known = self.newest.epoch(chain);
+        let number = self.ways[Way::Watch as usize].number;
+        if self.kept_of != number {
+            self.kept = WatchCache::new(self.guards.clone());
+            self.kept_of = number;
+        }
+        if let Some(kept) = self.kept.get(&path) {
+            let told = told_of(kept.clone(), self.known);
+            if matches!(&told, Told::Configuration(it, known)
+                if *known <= it.as_ref().map_or(0, |it| it.epoch))
+            {
+                return self.on_told(now, told);
+            }
+            self.kept.forget(&path);
+        }
+        let read = self.kept.begin(&path);
+        self.reads = Some((path.clone(), read));
+        let op = match read.watches {
+            true => Op::Watched(path),
+            false => Op::Get(path),
+        };
+        vec![Wish::Send(Way::Watch, op)]
+    }
+
+    /// Watches of the connection of this way fired.
+    pub(super) fn on_notices(&mut self, way: Way, notices: &[Path]) {
+        if way == Way::Watch && self.kept_of == self.ways[Way::Watch as usize].number {
+            notices.iter().for_each(|path| self.kept.on_notice(path));
+        }
     }
 
     fn on_told(&mut self, now: Now, told: Told) -> Vec<Wish> {
@@ -324,24 +383,25 @@ impl Process {
             Way::Session => self.on_session(outcome, now),
             Way::Control => self.on_errand(outcome),
             Way::Watch => {
+                let read = self.reads.take();
+                if let (Some((path, read)), Outcome::Got(znode)) = (read, &outcome) {
+                    self.kept.on_read(path, read, znode.clone());
+                }
                 let told = match outcome {
                     Outcome::Got(znode) => match (self.watch.ask(), znode) {
-                        (Some(Ask::Configuration(_)), None) => {
-                            Told::Configuration(None, self.known)
-                        }
+                        (Some(Ask::Configuration(_)), znode) => told_of(znode, self.known),
                         (_, None) => Told::Session(None),
                         (_, Some(znode)) => match znode.data {
                             Data::Cluster(version) => {
                                 self.version = version;
                                 Told::Cluster(version)
                             }
-                            Data::Chain(newest) => Told::Configuration(Some(newest), self.known),
                             Data::Session(record) => Told::Session(Some(Seen {
                                 version: znode.version,
                                 created: znode.created,
                                 record: Ok(SessionRecord::clone(&record)),
                             })),
-                            Data::Next(_) => return Vec::new(),
+                            Data::Next(_) | Data::Chain(_) => return Vec::new(),
                         },
                     },
                     Outcome::Names(names) => Told::Sessions(names),
@@ -375,14 +435,14 @@ impl Process {
         };
         keeper.on_answer(answer);
         if answer == Answer::Lost {
-            // Who waited is told so; a life that did not begin is given up.
+            // Who waited is told so; an incarnation that did not begin is given up.
             self.said = None;
-            self.lives.retain(|_, life| {
-                life.asked_ms = None;
-                if !life.is_open {
-                    keeper.leave_out(life.identity);
+            self.incarnations.retain(|_, incarnation| {
+                incarnation.asked_ms = None;
+                if !incarnation.is_open {
+                    keeper.leave_out(incarnation.identity);
                 }
-                life.is_open
+                incarnation.is_open
             });
         }
         self.drive(now)
@@ -406,41 +466,41 @@ impl Process {
         wishes
     }
 
-    /// Members adopt what is new, report, and end where they have no seat any more.
+    /// Members adopt what is new, report, and end where they have no membership any more.
     fn adopt(&mut self, at: u64) {
         let Some(keeper) = self.keeper.as_mut() else {
             return;
         };
         let mut said = self.said;
         let hung = self.hung.filter(|(_, until)| at < *until);
-        self.lives.retain(|chain, life| {
+        self.incarnations.retain(|chain, incarnation| {
             if hung.is_some_and(|(of, _)| of == *chain) {
                 return true;
             }
             let Some(newest) = self.newest.get(*chain) else {
                 return true;
             };
-            let me = life.identity;
-            let is_mine = |seat: &&fader_chain::Seat| controller::is_of(seat, &me);
-            let seat = newest.seats.iter().find(is_mine);
+            let me = incarnation.identity;
+            let is_mine = |member: &&fader_chain::ChainMember| controller::is_of(member, &me);
+            let member = newest.members.iter().find(is_mine);
             let has_left = newest
-                .away
+                .absent
                 .iter()
                 .any(|it| it.incarnation == me.incarnation);
-            let Some(seat) = seat else {
-                let is_over = life.epoch != 0 || has_left;
+            let Some(member) = member else {
+                let is_over = incarnation.epoch != 0 || has_left;
                 if is_over && keeper.close(me).is_some() {
                     said = said.max(Some(keeper.leave_out(me)));
                 }
                 return !is_over;
             };
-            if newest.epoch <= life.epoch {
+            if newest.epoch <= incarnation.epoch {
                 return true;
             }
-            (life.epoch, life.serves) = (newest.epoch, seat.role == Role::Serving);
+            (incarnation.epoch, incarnation.serves) = (newest.epoch, member.role == Role::Serving);
             let epoch = newest.epoch;
             said = said.max(keeper.report(me, Report::Adopted { epoch }));
-            if seat.role == Role::Syncing {
+            if member.role == Role::Syncing {
                 let last = EntryId::ZERO;
                 said = said.max(keeper.report(me, Report::SyncDone { epoch, last }));
             }
@@ -453,129 +513,5 @@ impl Process {
             true
         });
         self.said = said;
-    }
-
-    /// Decides on the next errand of a controller, if there is one.
-    fn control(&mut self) {
-        let names: Vec<String> = (0..super::PROCESSES).map(|it| format!("n{it}")).collect();
-        let wanted = risen(self.version, names.iter().map(|it| &**it), &self.sessions);
-        if let Some(wanted) = wanted {
-            self.errand = Some(Errand::Raise(wanted));
-            return;
-        }
-        for chain in (0..CHAINS).map(ChainId) {
-            let mut reports = Reports::default();
-            let (mut sessions, mut unheard) = (Vec::new(), Vec::new());
-            let lives = self
-                .sessions
-                .iter()
-                .flat_map(|it| it.record.lives.iter().map(move |life| (it, life)));
-            for (session, life) in lives.filter(|(_, life)| life.chain == chain) {
-                sessions.push(life.identity);
-                if !session.is_present() {
-                    unheard.push(life.identity);
-                }
-                let said = life.reports.iter();
-                said.for_each(|report| reports.note(life.identity.node, *report));
-            }
-            let current = self.newest.get(chain);
-            let next = match current {
-                None if sessions.len() < names.len() => None,
-                None => Some(controller::first(&sessions, Wiring::Star, self.version)),
-                Some(current) => {
-                    let facts = Facts {
-                        restart: controller::returned(current, &sessions).first().copied(),
-                        sessions,
-                        unheard,
-                        reports,
-                        size: super::PROCESSES as usize,
-                        unwanted: Vec::new(),
-                        wiring: Wiring::Star,
-                        shift: None,
-                        raise_floor: false,
-                        version: self.version,
-                    };
-                    controller::next(current, &facts)
-                }
-            };
-            if let Some(next) = next {
-                let expected = current.map_or(0, |current| current.epoch);
-                self.errand = Some(Errand::Publish(chain, expected, Arc::new(next)));
-                return;
-            }
-        }
-    }
-
-    /// Reads what an errand is about, if none is under way.
-    fn run_errand(&mut self) -> Vec<Wish> {
-        if self.ways[Way::Control as usize].call.is_some() {
-            return Vec::new();
-        }
-        let missing = (0..=CHAINS).find(|slot| !self.numbers.contains_key(slot));
-        if let Some(slot) = missing {
-            self.errand = Some(Errand::Number { slot, given: None });
-        }
-        let path = match &self.errand {
-            None => return Vec::new(),
-            Some(Errand::Number { .. }) => Path::Next,
-            Some(Errand::Publish(chain, ..)) => Path::Chain(*chain),
-            Some(Errand::Raise(_)) => Path::Cluster,
-        };
-        vec![Wish::Send(Way::Control, Op::Get(path))]
-    }
-
-    fn on_errand(&mut self, outcome: Outcome) -> Vec<Wish> {
-        let op = match (&mut self.errand, outcome) {
-            (Some(Errand::Number { given, .. }), Outcome::Got(Some(znode))) => match znode.data {
-                Data::Next(next) => {
-                    let (node, next) = number(next);
-                    *given = Some(node);
-                    Op::Set(Path::Next, Data::Next(next), znode.version)
-                }
-                _ => return Vec::new(),
-            },
-            (Some(Errand::Publish(chain, expected, next)), Outcome::Got(znode)) => {
-                let known = znode.as_ref().and_then(|znode| match &znode.data {
-                    Data::Chain(newest) => Some((newest.epoch, znode.version)),
-                    _ => None,
-                });
-                let (path, data) = (Path::Chain(*chain), Data::Chain(next.clone()));
-                match publish(known, *expected, next.epoch) {
-                    Some(Put::Create) => Op::Create(path, data),
-                    Some(Put::Replace(version)) => Op::Set(path, data, version),
-                    None => {
-                        self.errand = None;
-                        return Vec::new();
-                    }
-                }
-            }
-            (Some(Errand::Raise(wanted)), Outcome::Got(Some(znode))) => match znode.data {
-                Data::Cluster(known) if known < *wanted => {
-                    Op::Set(Path::Cluster, Data::Cluster(*wanted), znode.version)
-                }
-                _ => {
-                    self.errand = None;
-                    return Vec::new();
-                }
-            },
-            (errand, outcome) => {
-                let is_done = matches!(outcome, Outcome::Done);
-                return match errand.take().filter(|_| is_done) {
-                    Some(Errand::Number {
-                        slot,
-                        given: Some(node),
-                    }) => {
-                        self.numbers.insert(slot, node);
-                        vec![Wish::Numbered(node)]
-                    }
-                    Some(Errand::Publish(chain, _, next)) => {
-                        self.newest.take(chain, next);
-                        Vec::new()
-                    }
-                    _ => Vec::new(),
-                };
-            }
-        };
-        vec![Wish::Send(Way::Control, op)]
     }
 }

@@ -22,10 +22,11 @@ fn nothing_is_wrong_with_the_first_seeds() {
         }
     }
     // Everything that is checked happens, and what is rare as well.
-    let rare = ["late done", "late refused", "deposed", "Z9", "Z2"];
+    let rare = ["late done", "late refused", "deposed", "ZNODE-9", "ZNODE-2"];
     for claim in rare
         .iter()
-        .chain(&["FN-2", "Z10", "Z4", "SL-6", "I20", "leases"])
+        .chain(&["FN-2", "ZNODE-10", "ZNODE-4", "SL-6", "I20", "leases"])
+        .chain(&["CATALOG-2", "CATALOG-3"])
     {
         assert!(claims.contains_key(claim), "{claim} did not happen");
     }

@@ -5,10 +5,11 @@
 //! - a change is carried out once, at one place in the order, if at all; conditions are judged
 //!   there.
 //! - a server's state is one that the order went through, and never goes back.
+//! - a server tells a connection that a watch fired before it shows it the change.
 //!
-//! Deliberately absent: watches, which only shorten waits; access lists; the servers' own sessions.
+//! Deliberately absent: watches of children; access lists; the servers' own sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fader_chain::membership::SessionRecord;
@@ -45,6 +46,8 @@ pub(super) struct Znode {
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Get(Path),
+    /// The same, and a watch for the next change.
+    Watched(Path),
     Sessions,
     Sync,
     Create(Path, Data),
@@ -74,6 +77,9 @@ struct Change {
 
 type Tree = BTreeMap<Path, Znode>;
 
+/// A connection: the process that made it, and its number of it.
+pub(super) type Link = (usize, u64);
+
 #[derive(Clone, Debug, Default)]
 struct Server {
     tree: Tree,
@@ -81,6 +87,9 @@ struct Server {
     applied: usize,
     /// Until when it hears nothing of others.
     lags_until: u64,
+    watches: BTreeSet<(Path, Link)>,
+    /// Watches that fired, and were not told.
+    fired: Vec<(Link, Path)>,
 }
 
 /// The servers.
@@ -169,15 +178,32 @@ impl ZooKeeper {
                 Some(znode) => server.tree.insert(change.path.clone(), znode.clone()),
                 None => server.tree.remove(&change.path),
             };
+            let first = (change.path.clone(), (0, 0));
+            let fired = server.watches.range(first..);
+            let fired = fired.take_while(|(path, _)| *path == change.path);
+            for watch in fired.cloned().collect::<Vec<_>>() {
+                server.watches.remove(&watch);
+                server.fired.push((watch.1, watch.0));
+            }
         }
         server.applied = upto;
     }
 
-    /// What a server answers by itself.
-    pub(super) fn read(&self, server: usize, op: &Op) -> Outcome {
-        let tree = &self.servers[server].tree;
+    /// The watches of a connection to a server that fired since it was told of some.
+    pub(super) fn notices(&mut self, server: usize, link: Link) -> Vec<Path> {
+        let fired = self.servers[server].fired.extract_if(.., |it| it.0 == link);
+        fired.map(|(_, path)| path).collect()
+    }
+
+    /// What a server answers by itself over a connection.
+    pub(super) fn read(&mut self, server: usize, link: Link, op: &Op) -> Outcome {
+        let Server { tree, watches, .. } = &mut self.servers[server];
         match op {
             Op::Get(path) => Outcome::Got(tree.get(path).cloned()),
+            Op::Watched(path) => {
+                watches.insert((path.clone(), link));
+                Outcome::Got(tree.get(path).cloned())
+            }
             _ => {
                 let names = tree.keys().filter_map(|path| match path {
                     Path::Session(name) => Some(name.clone()),

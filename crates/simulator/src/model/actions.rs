@@ -1,9 +1,9 @@
 //! Every step that can be taken from a state, and how a trace tells it.
 
-use fader_chain::controller::Shift;
+use fader_chain::controller::RoleChange;
 use fader_chain::{NodeId, Role};
 
-use super::asks::Ask;
+use super::client_requests::ClientRequest;
 use super::node::Session;
 use super::step::Packet;
 use super::world::{MEMBERS_MAX, State, World};
@@ -21,10 +21,10 @@ pub(super) enum Action {
     EndLease(usize),
     /// A member crashes.
     Crash(usize),
-    /// A member starts again, in a new life.
+    /// A member starts again, in a new incarnation.
     Return(usize),
     /// The next configuration is published.
-    Publish(Option<Shift>, bool),
+    Publish(Option<RoleChange>, bool),
     /// One more record becomes durable.
     Sync(usize),
     /// The head settles what it holds.
@@ -38,7 +38,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// Whether it happens sooner or later, whatever clients, operators and fate do.
+    /// Whether it happens sooner or later, with any actions of clients, operators and faults.
     pub(super) fn is_due(&self) -> bool {
         matches!(
             self,
@@ -61,7 +61,10 @@ impl World {
         let asks = &self.scene.scenario.asks;
         for (ask, known) in self.ledgers[state.ledger].known.iter().enumerate() {
             let is_retry = 0 < known.sent;
-            let is_once = matches!(asks[ask], Ask::Read { .. } | Ask::Turn { .. } | Ask::Close);
+            let is_once = matches!(
+                asks[ask],
+                ClientRequest::Read { .. } | ClientRequest::Turn { .. } | ClientRequest::Close
+            );
             if is_retry && (state.budget.retries == 0 || is_once) {
                 continue;
             }
@@ -79,7 +82,7 @@ impl World {
             self.member_actions(state, place, actions);
         }
         self.shifts(state, actions);
-        if 0 < state.budget.floors {
+        if 0 < state.budget.safe_points {
             actions.push(Action::Publish(None, true));
         }
         if 0 < state.budget.moments {
@@ -92,14 +95,14 @@ impl World {
         }
     }
 
-    /// Whether whoever would ask has been answered what it waits for.
+    /// Whether the client that would ask has been answered what it waits for.
     fn is_asked(&self, state: &State, ask: usize) -> bool {
         let known = &self.ledgers[state.ledger].known;
         let mut first = self.scene.scenario.follows.iter();
         first.all(|(later, first)| *later != ask || known[*first].is_over)
     }
 
-    fn takes(&self, ask: &Ask, state: &State, place: usize) -> bool {
+    fn takes(&self, ask: &ClientRequest, state: &State, place: usize) -> bool {
         let brief = self.brief(state, place);
         match ask.is_strong_write() || ask.is_barrier() {
             true => brief.is_ready && brief.is_head,
@@ -148,9 +151,12 @@ impl World {
         actions.push(Action::Publish(None, false));
         if 0 < state.budget.moves {
             let serving = newest.serving().skip(1);
-            let heads = serving.map(|node| Action::Publish(Some(Shift::Head(node)), false));
+            let heads = serving.map(|node| Action::Publish(Some(RoleChange::Head(node)), false));
             actions.extend(heads);
-            actions.push(Action::Publish(Some(Shift::Back(newest.head())), false));
+            actions.push(Action::Publish(
+                Some(RoleChange::Back(newest.head())),
+                false,
+            ));
         }
     }
 
@@ -171,7 +177,9 @@ impl World {
             Action::EndLease(place) => format!("the lease of {} ends", name(place)),
             Action::Crash(place) => format!("{} crashes", name(place)),
             Action::Return(place) => format!("{} comes back", name(place)),
-            Action::Publish(shift, floor) => format!("published, {shift:?}, floor raised: {floor}"),
+            Action::Publish(role_change, safe_point) => {
+                format!("published, {role_change:?}, safe point raised: {safe_point}")
+            }
             Action::Sync(place) => format!("{} syncs one record", name(place)),
             Action::Promote(place) => format!("{} settles what it holds", name(place)),
             Action::Tick(place) => format!("{} has waited for a while", name(place)),
@@ -186,13 +194,17 @@ impl World {
     /// The state in a few lines.
     pub(super) fn describe(&self, state: &State) -> String {
         let newest = self.newest(state);
-        let seats = newest.seats.iter().map(|seat| match seat.role {
-            Role::Serving => seat.node.to_string(),
-            Role::Syncing => format!("{}(s)", seat.node),
-            Role::Leaving => format!("{}(l)", seat.node),
+        let members = newest.members.iter().map(|member| match member.role {
+            Role::Serving => member.node.to_string(),
+            Role::Syncing => format!("{}(s)", member.node),
+            Role::Leaving => format!("{}(l)", member.node),
         });
-        let seats: Vec<String> = seats.collect();
-        let mut lines = vec![format!("    epoch {} [{}]", newest.epoch, seats.join(", "))];
+        let members: Vec<String> = members.collect();
+        let mut lines = vec![format!(
+            "    epoch {} [{}]",
+            newest.epoch,
+            members.join(", ")
+        )];
         for place in 0..self.count() {
             let brief = self.brief(state, place);
             lines.push(format!(

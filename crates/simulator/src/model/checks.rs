@@ -1,10 +1,10 @@
 //! What must hold in every state of the model, and at rest. What a member does is checked by the
 //! ledger.
 
-use fader_chain::{EntryId, Role, Seat};
+use fader_chain::{ChainMember, EntryId, Role};
 
-use super::asks::Ask;
-use super::node::Brief;
+use super::client_requests::ClientRequest;
+use super::node::MemberSummary;
 use super::world::{State, World};
 
 impl World {
@@ -57,17 +57,17 @@ impl World {
         Ok(())
     }
 
-    /// I16: what was acknowledged, of which not all holders are away, is settled.
+    /// I16: what was acknowledged, of which not all holders are absent, is settled.
     fn check_promises(&self, state: &State) -> Result<(), String> {
         let scenario = &self.scene.scenario;
         let newest = self.newest(state);
-        let away = self.count() - newest.serving().count();
+        let absent = self.count() - newest.serving().count();
         let ledger = &self.ledgers[state.ledger];
         for (ask, known) in scenario.asks.iter().zip(&ledger.known) {
             let w = ask.tentative().map_or(0, |(w, _)| w);
-            // Of what returns below a floor nobody can say whether it was removed since (GC-5).
-            let is_judged = newest.floor != EntryId::ZERO || scenario.forged.is_some();
-            if known.is_held && away < w && !is_judged {
+            // Of what returns below a safe point it is unknown whether it was removed since (GC-5).
+            let is_judged = newest.safe_point != EntryId::ZERO || scenario.forged.is_some();
+            if known.is_held && absent < w && !is_judged {
                 return Err(format!(
                     "I16: {ask:?} was acknowledged, and is not settled at rest"
                 ));
@@ -85,25 +85,25 @@ impl World {
             return Ok(());
         }
         // What a barrier asks of who is not ready yet it asks again after a while.
-        let is_gathered = |ask: &Ask| ask.is_barrier() || *ask == Ask::Close;
+        let is_gathered = |ask: &ClientRequest| ask.is_barrier() || *ask == ClientRequest::Close;
         let asks_again = !scenario.ticks && scenario.asks.iter().any(is_gathered);
         let log = &self.ledgers[state.ledger].log;
         let last = log.last().map_or(EntryId::ZERO, |last| last.entry.id);
         let briefs = newest
-            .seats
+            .members
             .iter()
-            .map(|seat| (seat, self.brief(state, seat.node.0 as usize - 1)));
-        let takes_part = |(seat, brief): (&Seat, &Brief)| {
+            .map(|member| (member, self.brief(state, member.node.0 as usize - 1)));
+        let takes_part = |(member, brief): (&ChainMember, &MemberSummary)| {
             brief.is_up
-                && brief.identity.incarnation == seat.incarnation
+                && brief.identity.incarnation == member.incarnation
                 && brief.is_ready
-                && seat.role == Role::Serving
+                && member.role == Role::Serving
         };
         if !briefs.clone().all(takes_part) {
             return Ok(());
         }
-        for (seat, brief) in briefs {
-            let id = seat.node;
+        for (member, brief) in briefs {
+            let id = member.node;
             if brief.last != last || brief.applied != last {
                 return Err(format!(
                     "G3: at rest {id} ends at {}, not {last}",

@@ -3,7 +3,7 @@
 use fader_chain::Guards;
 
 use super::actions::Action;
-use super::scenarios::{Scenario, Scene};
+use super::scenarios::{PreparedScenario, Scenario};
 use super::table::{Table, hash};
 use super::world::{State, World};
 
@@ -47,7 +47,7 @@ pub struct Found {
 
 /// Searches `scenario` with these guards in place.
 pub fn explore(scenario: &Scenario, guards: &Guards, limits: Limits) -> Found {
-    let mut world = World::new(Scene::new(scenario, guards));
+    let mut world = World::new(PreparedScenario::new(scenario, guards));
     let mut search = Search {
         found: Found {
             outcome: Outcome::Exhausted,

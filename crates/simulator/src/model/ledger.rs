@@ -13,9 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fader_chain::{Entry, EntryId, Operation, Outcome, Register, Stamp};
 
-use super::asks::{Ask, keys_of};
-use super::node::{Sight, pairs_hash};
-use super::scenarios::{KEYS_MAX, Scene};
+use super::client_requests::{ClientRequest, keys_of};
+use super::node::{StrongRead, pairs_hash};
+use super::scenarios::{KEYS_MAX, PreparedScenario};
 use super::step::CLIENT;
 use log::Committed;
 
@@ -99,7 +99,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Nothing has happened yet.
-    pub(super) fn new(scene: &Scene) -> Self {
+    pub(super) fn new(scene: &PreparedScenario) -> Self {
         Ledger {
             log: Vec::new(),
             shown: vec![EntryId::ZERO; scene.keys.len()],
@@ -109,7 +109,7 @@ impl Ledger {
     }
 
     /// A client sends a request; what its member does is taken next.
-    pub(super) fn send(&mut self, scene: &Scene, ask: usize) {
+    pub(super) fn send(&mut self, scene: &PreparedScenario, ask: usize) {
         let asks = &scene.scenario.asks;
         let known = self.known[ask];
         if known.sent == 0 {
@@ -119,7 +119,7 @@ impl Ledger {
                 false => self.held(),
             };
             let (began, moment) = match &asks[ask] {
-                Ask::Read { key, .. } => (self.shown(scene.place(key)), self.moment),
+                ClientRequest::Read { key, .. } => (self.shown(scene.place(key)), self.moment),
                 _ => (EntryId::ZERO, 0),
             };
             self.known[ask] = Known {
@@ -137,7 +137,11 @@ impl Ledger {
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub(super) fn take(&mut self, scene: &Scene, events: &[Event]) -> Result<(), String> {
+    pub(super) fn take(
+        &mut self,
+        scene: &PreparedScenario,
+        events: &[Event],
+    ) -> Result<(), String> {
         for event in events {
             match event {
                 Event::Stamped(operation, held) => {
@@ -148,7 +152,7 @@ impl Ledger {
                 Event::Answered { ask, entry } => self.answer(scene, *ask, *entry)?,
                 Event::Refused { ask } => {
                     // The operator asks again.
-                    if scene.scenario.asks[*ask] == Ask::Close {
+                    if scene.scenario.asks[*ask] == ClientRequest::Close {
                         self.known[*ask].sent = 0;
                     }
                 }
@@ -172,12 +176,12 @@ impl Ledger {
 
     fn show_at(
         &mut self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         ask: usize,
         at: EntryId,
         register: &Register,
     ) -> Result<(), String> {
-        let Ask::Read { key, .. } = &scene.scenario.asks[ask] else {
+        let ClientRequest::Read { key, .. } = &scene.scenario.asks[ask] else {
             return Ok(());
         };
         let is_bounded = scene.scenario.asks[ask].is_bounded();
@@ -185,7 +189,7 @@ impl Ledger {
             true => EntryId::ZERO,
             false => self.known[ask].began,
         };
-        let sight = Sight {
+        let sight = StrongRead {
             at,
             version: register.version,
             pairs: pairs_hash(register),
@@ -204,7 +208,12 @@ impl Ledger {
         Ok(())
     }
 
-    fn answer(&mut self, scene: &Scene, ask: usize, entry: EntryId) -> Result<(), String> {
+    fn answer(
+        &mut self,
+        scene: &PreparedScenario,
+        ask: usize,
+        entry: EntryId,
+    ) -> Result<(), String> {
         let committed = self.log.get(entry.index as usize - 1);
         if committed.is_none_or(|committed| committed.entry.id != entry) {
             return Err(format!("I6: {entry} was answered and is not committed"));
@@ -225,7 +234,7 @@ impl Ledger {
     /// An eventual write is acknowledged.
     fn hold(
         &mut self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         ask: usize,
         stamps: &[(Bytes, Stamp)],
         settled: &[Outcome],
@@ -251,7 +260,7 @@ impl Ledger {
     /// one that was acknowledged.
     fn check_stamping(
         &mut self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         operation: &Operation,
         held: Stamp,
     ) -> Result<(), String> {
@@ -287,7 +296,7 @@ impl Ledger {
     }
 
     /// The greatest stamp of acknowledged eventual writes of the registers that `ask` is about.
-    fn held_on(&self, scene: &Scene, ask: usize) -> Stamp {
+    fn held_on(&self, scene: &PreparedScenario, ask: usize) -> Stamp {
         let keys = keys_of(&scene.scenario.asks[ask]);
         let places = keys.into_iter().map(|key| scene.place(key));
         let stamps =
@@ -301,7 +310,7 @@ impl Ledger {
     }
 
     /// The strong writes that were answered, by bits.
-    fn answered(&self, scene: &Scene) -> u32 {
+    fn answered(&self, scene: &PreparedScenario) -> u32 {
         let asks = &scene.scenario.asks;
         self.those(|ask, known| asks[ask].is_strong_write() && known.answered.is_some())
     }

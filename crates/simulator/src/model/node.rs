@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Ahead, Direction, Durable, EntryId, Guards, Identity, Lsn, Now, Record, Register, Replica,
-    Scan, Scope, Tuning, View, ViewError,
+    Direction, EntryId, Guards, Identity, Lsn, Now, PossibleInputs, Record, RecoveredState,
+    Register, Replica, ReplicaSettings, Scan, Scope, View, ViewError,
 };
 
-use super::scenarios::Scene;
-use super::step::{NOW, tuning};
+use super::scenarios::PreparedScenario;
+use super::step::{NOW, settings};
 use super::table::hash;
 
 /// A member's engine.
@@ -45,11 +45,11 @@ pub(super) enum Session {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) replica: Replica,
-    pub(super) ahead: Ahead,
+    pub(super) ahead: PossibleInputs,
     pub(super) store: Store,
     pub(super) fixed: Option<Store>,
     /// What is durable.
-    pub(super) durable: Durable,
+    pub(super) durable: RecoveredState,
     /// What is written and not durable.
     pub(super) unsynced: VecDeque<(Lsn, Record)>,
     pub(super) is_up: bool,
@@ -69,7 +69,7 @@ impl Hash for Node {
         self.store.hash(state);
         let durable = &self.durable;
         (&durable.configuration, &durable.entries, durable.before).hash(state);
-        (&durable.runs, &durable.operations).hash(state);
+        (&durable.epoch_history, &durable.operations).hash(state);
         if self.ahead.writes {
             durable.clock_bound.hash(state);
         }
@@ -79,7 +79,7 @@ impl Hash for Node {
 
 /// What a strong read shows of a register at a member, here and now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(super) struct StrongRead {
     pub(super) at: EntryId,
     pub(super) version: EntryId,
     /// The hash of the pairs.
@@ -88,7 +88,7 @@ pub(super) struct Sight {
 
 /// What the search asks of a member again and again.
 #[derive(Clone, Debug)]
-pub(super) struct Brief {
+pub(super) struct MemberSummary {
     pub(super) identity: Identity,
     pub(super) is_up: bool,
     pub(super) session: Session,
@@ -107,18 +107,18 @@ pub(super) struct Brief {
     pub(super) commit: EntryId,
     pub(super) applied: EntryId,
     /// What strong reads show, by register.
-    pub(super) sights: Vec<Option<Sight>>,
+    pub(super) sights: Vec<Option<StrongRead>>,
 }
 
 impl Node {
     /// A member with an empty disk, which has not started.
-    pub(super) fn new(me: Identity, scene: &Scene) -> Self {
+    pub(super) fn new(me: Identity, scene: &PreparedScenario) -> Self {
         Node {
-            replica: replica(me, tuning(scene), &scene.guards),
+            replica: replica(me, settings(scene), &scene.guards),
             ahead: scene.ahead(),
             store: Store::default(),
             fixed: None,
-            durable: Durable::default(),
+            durable: RecoveredState::default(),
             unsynced: VecDeque::new(),
             is_up: true,
             session: Session::Live,
@@ -140,7 +140,7 @@ impl Node {
         register(&*view, key)
     }
 
-    pub(super) fn brief(&self, keys: &[Bytes]) -> Brief {
+    pub(super) fn brief(&self, keys: &[Bytes]) -> MemberSummary {
         let replica = &self.replica;
         let now = self.now();
         let may_serve = self.is_up && replica.may_serve(now);
@@ -148,13 +148,13 @@ impl Node {
             let scope = Scope::Keys(vec![key.clone()]);
             let at = replica.answers_now(now, &scope).filter(|_| may_serve)?;
             let shown = self.register_at(at, key);
-            Some(Sight {
+            Some(StrongRead {
                 at,
                 version: shown.version,
                 pairs: pairs_hash(&shown),
             })
         };
-        Brief {
+        MemberSummary {
             identity: replica.identity(),
             is_up: self.is_up,
             session: self.session,
@@ -174,7 +174,7 @@ impl Node {
     }
 }
 
-/// The hash of what a register shows, in whatever order.
+/// The hash of what a register shows, in any order.
 pub(super) fn pairs_hash(register: &Register) -> u64 {
     let mut pairs: Vec<_> = register.pairs().collect();
     pairs.sort_unstable();
@@ -182,13 +182,13 @@ pub(super) fn pairs_hash(register: &Register) -> u64 {
 }
 
 /// A replica with its guards.
-pub(super) fn replica(me: Identity, tuning: Tuning, guards: &Guards) -> Replica {
+pub(super) fn replica(me: Identity, settings: ReplicaSettings, guards: &Guards) -> Replica {
     #[cfg(feature = "mutants")]
-    return Replica::new(me, tuning).with_guards(guards.clone());
+    return Replica::new(me, settings).with_guards(guards.clone());
     #[cfg(not(feature = "mutants"))]
     {
         let _ = guards;
-        Replica::new(me, tuning)
+        Replica::new(me, settings)
     }
 }
 

@@ -2,11 +2,11 @@
 //! other, checked as every step is.
 
 use fader_chain::NodeId;
-use fader_chain::controller::Shift;
+use fader_chain::controller::RoleChange;
 
 use super::actions::Action;
 use super::ledger::Event;
-use super::step::Plain;
+use super::step::SimpleEvent;
 use super::world::{Budget, Cause, MEMBERS_MAX, State, World};
 
 /// One thing that happens before the search. Members are named by their place among all.
@@ -14,7 +14,7 @@ use super::world::{Budget, Cause, MEMBERS_MAX, State, World};
 pub enum Step {
     /// This request is made at this member.
     Ask(usize, usize),
-    /// Whatever is due happens, until nothing is.
+    /// All that is due happens, until nothing is.
     Run,
     /// The same, but nothing arrives at this member, and it does nothing.
     RunWithout(usize),
@@ -24,11 +24,11 @@ pub enum Step {
     CrashSilently(usize),
     /// All that is under way from a member is lost.
     Silence(usize),
-    /// A member starts again, in a new life.
+    /// A member starts again, in a new incarnation.
     Return(usize),
     /// A member has waited for a while.
     Tick(usize),
-    /// The next configuration is published, with a greater floor.
+    /// The next configuration is published, with a greater safe point.
     Floor,
     /// The next configuration is published, of which this member is the head.
     Head(usize),
@@ -55,7 +55,7 @@ impl World {
                 crashes: 1,
                 lease_ends: 0,
                 returns: 1,
-                floors: 1,
+                safe_points: 1,
                 moments: 0,
                 losses: 0,
             };
@@ -72,8 +72,8 @@ impl World {
                 Step::Return(place) => self.take_step(&mut state, Action::Return(place))?,
                 Step::Tick(place) => self.take_step(&mut state, Action::Tick(place))?,
                 Step::Head(place) => {
-                    let shift = Shift::Head(NodeId(place as u32 + 1));
-                    self.take_step(&mut state, Action::Publish(Some(shift), false))?;
+                    let role_change = RoleChange::Head(NodeId(place as u32 + 1));
+                    self.take_step(&mut state, Action::Publish(Some(role_change), false))?;
                 }
                 Step::Floor => self.take_step(&mut state, Action::Publish(None, true))?,
             }
@@ -94,7 +94,7 @@ impl World {
         let mut actions = Vec::new();
         for _ in 0..STEPS_MAX {
             self.actions(state, &mut actions);
-            // A greeting that comes before the configuration would be lost.
+            // A handshake that comes before the configuration would be lost.
             actions.sort_by_key(|action| !matches!(action, Action::Hear(_)));
             let mut next = None;
             for action in &actions {
@@ -132,7 +132,7 @@ impl World {
     /// One more moment is over, everywhere.
     pub(super) fn pass(&mut self, state: &mut State) -> Result<(), String> {
         for place in 0..self.count() {
-            self.happen(state, place, Cause::Plain(Plain::Pass))?;
+            self.happen(state, place, Cause::Plain(SimpleEvent::Pass))?;
         }
         let mut ledger = self.ledgers[state.ledger].clone();
         ledger.take(&self.scene, &[Event::Passed])?;

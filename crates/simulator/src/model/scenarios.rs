@@ -5,9 +5,11 @@ mod levels;
 mod modes;
 
 use bytes::Bytes;
-use fader_chain::{Ahead, EntryId, Guards, Wiring};
+use fader_chain::{EntryId, Guards, PossibleInputs, Wiring};
 
-use super::asks::{Ask, delete, keys_of, moved, put, put_if_absent, quorum_read, read, tentative};
+use super::client_requests::{
+    ClientRequest, delete, keys_of, moved, put, put_if_absent, quorum_read, read, tentative,
+};
 use super::prelude::Step;
 
 /// Registers of a scenario at most.
@@ -21,7 +23,7 @@ pub enum Delivery {
     /// In order and once, one by one, until the link is cut off.
     InOrder,
     /// In order and once, all that are under way between two members together; what is without
-    /// effect is not under way (docs/protocol/checked.md).
+    /// effect is not under way (docs/internals/testing.md).
     Together,
 }
 
@@ -37,7 +39,7 @@ pub struct Scenario {
     /// Members that may join beside them.
     pub spares: usize,
     /// The requests, each invoked at most once.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<ClientRequest>,
     /// How often a request that was invoked may arrive again.
     pub retries: u8,
     /// How many members may crash; their disks stay.
@@ -48,8 +50,8 @@ pub struct Scenario {
     pub returns: u8,
     /// How many moves of the head's role, or to the back, may be published.
     pub moves: u8,
-    /// How often the floor may be raised.
-    pub floors: u8,
+    /// How often the safe point may be raised.
+    pub safe_points: u8,
     /// The greatest epoch.
     pub epochs: u64,
     /// Whether a crash loses what was not synced, and syncs are steps.
@@ -77,7 +79,7 @@ pub struct Scenario {
     pub pairs_max: usize,
     /// By how much the numbers in the names of successive requests differ.
     pub stride: u64,
-    /// A request whose session claims to have seen this base, which nobody has numbered (PR-2).
+    /// A request whose session claims to have seen this base, which no head has numbered (PR-2).
     pub forged: Option<(usize, EntryId)>,
     /// What happens before the search.
     pub prelude: Vec<Step>,
@@ -85,20 +87,20 @@ pub struct Scenario {
 
 /// A scenario, and what follows from it.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub(super) struct PreparedScenario {
     pub(super) scenario: Scenario,
     pub(super) guards: Guards,
     /// All registers.
     pub(super) keys: Vec<Bytes>,
 }
 
-impl Scene {
+impl PreparedScenario {
     pub(super) fn new(scenario: &Scenario, guards: &Guards) -> Self {
         let keys = scenario.asks.iter().flat_map(keys_of).cloned();
         let mut keys: Vec<Bytes> = keys.collect();
         keys.sort();
         keys.dedup();
-        Scene {
+        PreparedScenario {
             scenario: scenario.clone(),
             guards: guards.clone(),
             keys,
@@ -106,24 +108,24 @@ impl Scene {
     }
 
     /// What may come to a member.
-    pub(super) fn ahead(&self) -> Ahead {
+    pub(super) fn ahead(&self) -> PossibleInputs {
         let scenario = &self.scenario;
         let asks = &scenario.asks;
-        let gathers = |ask: &Ask| ask.is_barrier() || *ask == Ask::Close;
-        Ahead {
-            writes: asks.iter().any(Ask::is_eventual_write),
+        let gathers = |ask: &ClientRequest| ask.is_barrier() || *ask == ClientRequest::Close;
+        PossibleInputs {
+            writes: asks.iter().any(ClientRequest::is_eventual_write),
             claims: self.claims() || asks.iter().any(gathers),
             retries: 0 < scenario.retries,
-            time: scenario.ticks || 0 < scenario.floors || 0 < scenario.moments,
+            time: scenario.ticks || 0 < scenario.safe_points || 0 < scenario.moments,
         }
     }
 
-    /// Whether a floor rises, in the search or before.
-    pub(super) fn raises_floor(&self) -> bool {
-        0 < self.scenario.floors || self.scenario.prelude.contains(&Step::Floor)
+    /// Whether a safe point rises, in the search or before.
+    pub(super) fn raises_safe_point(&self) -> bool {
+        0 < self.scenario.safe_points || self.scenario.prelude.contains(&Step::Floor)
     }
 
-    /// Whether anybody claims a quorum.
+    /// Whether any request claims a quorum.
     pub(super) fn claims(&self) -> bool {
         self.scenario.asks.iter().any(|ask| ask.quorum().is_some())
     }
@@ -145,7 +147,7 @@ impl Scene {
     }
 }
 
-fn plain(name: &'static str, wiring: Wiring, asks: Vec<Ask>) -> Scenario {
+fn plain(name: &'static str, wiring: Wiring, asks: Vec<ClientRequest>) -> Scenario {
     Scenario {
         name,
         wiring,
@@ -157,7 +159,7 @@ fn plain(name: &'static str, wiring: Wiring, asks: Vec<Ask>) -> Scenario {
         lease_ends: 0,
         returns: 0,
         moves: 0,
-        floors: 0,
+        safe_points: 0,
         epochs: 1,
         loses_unsynced: false,
         is_quick: false,
@@ -214,7 +216,7 @@ fn name(wiring: Wiring, names: [&'static str; 2]) -> &'static str {
     }
 }
 
-/// Nobody fails.
+/// No member fails.
 fn normal(wiring: Wiring) -> Vec<Scenario> {
     let scenario = |names, asks| plain(name(wiring, names), wiring, asks);
     vec![
@@ -412,30 +414,30 @@ fn further(wiring: Wiring) -> Vec<Scenario> {
         },
         Scenario {
             members: 2,
-            floors: 1,
+            safe_points: 1,
             epochs: 2,
             ticks: true,
             ..scenario(
-                ["star-floor", "chain-floor"],
+                ["star-safe-point", "chain-safe-point"],
                 vec![tentative("k", "e", 1), delete("k")],
             )
         },
-        // AD-8: members go on before they are greeted in an epoch that raises the floor only.
+        // AD-8: members go on before they are greeted in an epoch that raises the safe point only.
         Scenario {
             members: 2,
-            floors: 1,
+            safe_points: 1,
             epochs: 2,
             ..scenario(
-                ["star-floor-write", "chain-floor-write"],
+                ["star-safe-point-write", "chain-safe-point-write"],
                 vec![put("k", "a"), tentative("k", "e", 1), put("k", "b")],
             )
         },
         Scenario {
             members: 2,
-            floors: 1,
+            safe_points: 1,
             epochs: 2,
             ..scenario(
-                ["star-floor-read", "chain-floor-read"],
+                ["star-safe-point-read", "chain-safe-point-read"],
                 vec![put("k", "a"), tentative("k", "e", 2), quorum_read("k", 1)],
             )
         },

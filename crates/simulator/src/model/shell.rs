@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Decided, ElementOp, EntryId, Host, Marks, Mode, Operation, Outcome, Register,
-    Settled, Stamp, Standing, Token, View, ViewError,
+    Accepted, Change, CorrelationId, Decided, ElementOp, EntryId, Host, Mode, ModeState, Operation,
+    Outcome, Register, Settled, Stamp, TombstonePolicy, View, ViewError,
 };
 
-use super::asks::{Ask, COLLECTION, replacement};
+use super::client_requests::{COLLECTION, ClientRequest, replacement};
 use super::node::{Store, register};
-use super::scenarios::{Scenario, Scene};
+use super::scenarios::{PreparedScenario, Scenario};
 use crate::history::Request;
 use crate::service::{Answer, PAIRS, Service, State, pairs_value};
 
@@ -17,11 +17,11 @@ use crate::service::{Answer, PAIRS, Service, State, pairs_value};
 pub(super) struct Shell<'a> {
     pub(super) store: &'a mut Store,
     pub(super) fixed: &'a mut Option<Store>,
-    pub(super) scene: &'a Scene,
+    pub(super) scene: &'a PreparedScenario,
 }
 
 impl Shell<'_> {
-    fn ask(&self, token: Token) -> &Ask {
+    fn ask(&self, token: CorrelationId) -> &ClientRequest {
         let asks = &self.scene.scenario.asks;
         &asks[token.0 as usize % asks.len()]
     }
@@ -45,14 +45,14 @@ impl State for Seen<'_> {
 }
 
 /// What is known of the mode in `state`.
-fn standing(state: &dyn View) -> Standing {
-    Standing::of(state, COLLECTION).expect("a store in memory does not fail")
+fn standing(state: &dyn View) -> ModeState {
+    ModeState::of(state, COLLECTION).expect("a store in memory does not fail")
 }
 
-fn marks(scenario: &Scenario, state: &dyn View) -> Marks {
+fn marks(scenario: &Scenario, state: &dyn View) -> TombstonePolicy {
     match scenario.has_modes && !standing(state).mode.keeps_marks() {
-        true => Marks::Dropped,
-        false => Marks::Kept,
+        true => TombstonePolicy::Dropped,
+        false => TombstonePolicy::Kept,
     }
 }
 
@@ -70,7 +70,11 @@ fn put_pairs(pairs: u64) -> Change {
 }
 
 /// What a strong request does to the state, and the outcome kept under its name.
-pub(super) fn decide(scenario: &Scenario, ask: &Ask, newest: &dyn View) -> (Vec<Change>, Bytes) {
+pub(super) fn decide(
+    scenario: &Scenario,
+    ask: &ClientRequest,
+    newest: &dyn View,
+) -> (Vec<Change>, Bytes) {
     let has = |key| !register(newest, key).is_empty();
     let marks = marks(scenario, newest);
     let put = |key: &Bytes, value: Option<&Bytes>| Change::Merge {
@@ -80,16 +84,16 @@ pub(super) fn decide(scenario: &Scenario, ask: &Ask, newest: &dyn View) -> (Vec<
     };
     let (yes, no) = (Bytes::from_static(b"yes"), Bytes::from_static(b"no"));
     match ask {
-        Ask::Put { keys, value } => {
+        ClientRequest::Put { keys, value } => {
             let put = |key: &Bytes| put(key, Some(value));
             (keys.iter().map(put).collect(), yes)
         }
-        Ask::Delete { key } => (vec![put(key, None)], yes),
-        Ask::PutIfAbsent { key, value, .. } => match has(key) {
+        ClientRequest::Delete { key } => (vec![put(key, None)], yes),
+        ClientRequest::PutIfAbsent { key, value, .. } => match has(key) {
             false => (vec![put(key, Some(value))], yes),
             true => (Vec::new(), no),
         },
-        Ask::Move { from, to } => {
+        ClientRequest::Move { from, to } => {
             let held = register(newest, from);
             let value = held.pairs().next().map(|(_, value)| value.clone());
             match value.filter(|_| !has(to)) {
@@ -97,7 +101,7 @@ pub(super) fn decide(scenario: &Scenario, ask: &Ask, newest: &dyn View) -> (Vec<
                 None => (Vec::new(), no),
             }
         }
-        Ask::Strong(request) => {
+        ClientRequest::Strong(request) => {
             let decision = service(scenario).decide(request, &Seen(newest));
             let merges = decision.writes.into_iter().map(|write| Change::Merge {
                 key: write.key,
@@ -107,23 +111,25 @@ pub(super) fn decide(scenario: &Scenario, ask: &Ask, newest: &dyn View) -> (Vec<
             let changes = merges.chain(decision.pairs.map(put_pairs)).collect();
             (changes, decision.answer.encode())
         }
-        Ask::Turn { mode, abandon } => turn(*mode, *abandon, &standing(newest)),
-        Ask::Close => match standing(newest).mode {
-            Mode::Closing => (vec![turned(Mode::Drained, false)], yes),
+        ClientRequest::Turn { mode, abandon } => turn(*mode, *abandon, &standing(newest)),
+        ClientRequest::Close => match standing(newest).mode {
+            Mode::Draining => (vec![turned(Mode::Drained, false)], yes),
             _ => (vec![turned(Mode::Strong, false)], yes),
         },
-        Ask::Eventual { .. } | Ask::Merge { .. } | Ask::Read { .. } => (Vec::new(), no),
+        ClientRequest::Eventual { .. }
+        | ClientRequest::Merge { .. }
+        | ClientRequest::Read { .. } => (Vec::new(), no),
     }
 }
 
 fn turned(mode: Mode, abandon: bool) -> Change {
-    Change::turn(COLLECTION, mode, abandon)
+    Change::set_mode(COLLECTION, mode, abandon)
 }
 
-/// The operator asks for another mode: what is not there yet, and the way to `strong` by closing.
-fn turn(wanted: Mode, abandon: bool, standing: &Standing) -> (Vec<Change>, Bytes) {
+/// The operator asks for another mode: what is not there yet, and the way to `strong` by draining.
+fn turn(wanted: Mode, abandon: bool, standing: &ModeState) -> (Vec<Change>, Bytes) {
     let mode = match wanted == Mode::Strong && standing.mode.settles_eventual() {
-        true => Mode::Closing,
+        true => Mode::Draining,
         false => wanted,
     };
     let is_news = mode != standing.mode.promised() || (abandon && !standing.is_abandoned);
@@ -135,7 +141,7 @@ fn turn(wanted: Mode, abandon: bool, standing: &Standing) -> (Vec<Change>, Bytes
 /// enters.
 pub(super) fn settle(
     scenario: &Scenario,
-    ask: &Ask,
+    ask: &ClientRequest,
     (key, ops, stamp): (&Bytes, &[ElementOp], Stamp),
     newest: &dyn View,
 ) -> (Outcome, Vec<Change>) {
@@ -144,7 +150,7 @@ pub(super) fn settle(
         ops: ops.to_vec(),
         marks: marks(scenario, newest),
     };
-    if !matches!(ask, Ask::Merge { .. }) {
+    if !matches!(ask, ClientRequest::Merge { .. }) {
         return (Outcome::Applied, vec![merge]);
     }
     match service(scenario).settle(key, ops, stamp, &Seen(newest)) {
@@ -158,7 +164,7 @@ impl Host for Shell<'_> {
         &*self.store
     }
 
-    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
+    fn decide(&self, token: CorrelationId, newest: &dyn View) -> Result<Decided, ViewError> {
         let (changes, result) = decide(&self.scene.scenario, self.ask(token), newest);
         Ok(Decided {
             result,
@@ -169,7 +175,7 @@ impl Host for Shell<'_> {
 
     fn accept(
         &self,
-        token: Token,
+        token: CorrelationId,
         tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         let scenario = &self.scene.scenario;
@@ -177,7 +183,7 @@ impl Host for Shell<'_> {
             return Ok(None);
         }
         let ask = self.ask(token);
-        if let Ask::Merge { writes, .. } = ask {
+        if let ClientRequest::Merge { writes, .. } = ask {
             let request = Request {
                 writes: writes.clone(),
                 ..Request::default()

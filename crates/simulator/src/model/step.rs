@@ -1,22 +1,22 @@
 //! What one member does with one input: its next state, and what leaves it.
 //!
-//! Nothing here looks at other members, so what a member in one state does with one input is
-//! computed once, however many states of the whole there are in which that happens.
+//! Nothing here looks at other members. So what a member in one state does with one input is
+//! computed once, for all states of the whole in which that happens.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Change, Configuration, Effect, EntryId, Envelope, Fate, Fill, Identity, Incarnation, Input,
-    Lsn, Mutation, NodeId, Now, Operation, Receipt, Record, Reply, Report, RequestId, Scope,
-    Session as Seen, Stamp, Token, Tuning, result_key,
+    Change, Configuration, CorrelationId, Effect, EntryId, Envelope, Identity, Incarnation, Input,
+    Lsn, Mutation, NodeId, Now, Operation, OperationStatus, Record, ReplicaSettings, Reply, Report,
+    RequestId, Scope, Session as Seen, Stamp, TransferStep, WriteAck, result_key,
 };
 
-use super::asks::{Ask, COLLECTION, keys_of};
+use super::client_requests::{COLLECTION, ClientRequest, keys_of};
 use super::ledger::Event;
 use super::node::{Node, Session, register, replica};
-use super::scenarios::Scene;
+use super::scenarios::PreparedScenario;
 use super::shell::Shell;
 
 /// The one client of the model; a request's number is its place among the asks, from 1.
@@ -28,7 +28,7 @@ pub(super) const NOW: Now = Now {
 };
 /// Milliseconds by which what rests before it is settled has rested, and nothing is late yet.
 const SOON_MS: u64 = 1;
-/// Milliseconds by which whatever waits for a while has waited.
+/// Milliseconds by which all that waits for a while has waited.
 const LATER_MS: u64 = 9_000;
 /// Milliseconds of a moment, in scenarios in which time passes.
 pub(super) const MOMENT_MS: u64 = 10;
@@ -42,7 +42,7 @@ pub(super) struct Packet {
 
 /// What happens to a member.
 #[derive(Clone, Debug)]
-pub(super) enum Happening {
+pub(super) enum MemberEvent {
     Message(Envelope),
     /// A request arrives, for the first time or again.
     Ask {
@@ -50,15 +50,15 @@ pub(super) enum Happening {
         attempt: usize,
     },
     Hear(Arc<Configuration>),
-    Plain(Plain),
+    Plain(SimpleEvent),
 }
 
 /// What happens to a member without more to be said.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Plain {
+pub(super) enum SimpleEvent {
     /// It starts with what it has.
     Start,
-    /// It starts in a new life.
+    /// It starts in a new incarnation.
     Return,
     EndLease,
     Crash,
@@ -85,15 +85,15 @@ pub(super) struct Emitted {
 }
 
 /// What a chain of this scenario is tuned to.
-pub(super) fn tuning(scene: &Scene) -> Tuning {
-    Tuning {
+pub(super) fn settings(scene: &PreparedScenario) -> ReplicaSettings {
+    ReplicaSettings {
         window_entries: scene.scenario.window,
         promote_after_ms: 1,
         digest_ms: match scene.scenario.ticks {
-            true => Tuning::default().digest_ms,
+            true => ReplicaSettings::default().digest_ms,
             false => u64::MAX,
         },
-        ..Tuning::default()
+        ..ReplicaSettings::default()
     }
 }
 
@@ -102,40 +102,49 @@ impl Node {
     ///
     /// # Errors
     /// What went wrong, in words.
-    pub(super) fn take(&mut self, scene: &Scene, happening: Happening) -> Result<Emitted, String> {
+    pub(super) fn take(
+        &mut self,
+        scene: &PreparedScenario,
+        happening: MemberEvent,
+    ) -> Result<Emitted, String> {
         let mut out = Emitted::default();
         match happening {
-            Happening::Message(envelope) => {
+            MemberEvent::Message(envelope) => {
                 self.step(scene, 0, Input::Message(envelope), &mut out)?;
             }
-            Happening::Ask { ask, attempt } => {
+            MemberEvent::Ask { ask, attempt } => {
                 out.is_asked = true;
                 self.step(scene, 0, input(scene, ask, attempt), &mut out)?;
             }
-            Happening::Hear(newest) => {
+            MemberEvent::Hear(newest) => {
                 self.step(scene, 0, Input::Configuration(newest), &mut out)?;
             }
-            Happening::Plain(kind) => self.take_plain(scene, kind, &mut out)?,
+            MemberEvent::Plain(kind) => self.take_plain(scene, kind, &mut out)?,
         }
         Ok(out)
     }
 
-    fn take_plain(&mut self, scene: &Scene, kind: Plain, out: &mut Emitted) -> Result<(), String> {
+    fn take_plain(
+        &mut self,
+        scene: &PreparedScenario,
+        kind: SimpleEvent,
+        out: &mut Emitted,
+    ) -> Result<(), String> {
         match kind {
-            Plain::Start => self.start(scene, out),
-            Plain::Return => {
+            SimpleEvent::Start => self.start(scene, out),
+            SimpleEvent::Return => {
                 let before = self.replica.identity();
                 let me = Identity {
                     incarnation: Incarnation(before.incarnation.0 + 1),
                     ..before
                 };
-                self.replica = replica(me, tuning(scene), &scene.guards);
+                self.replica = replica(me, settings(scene), &scene.guards);
                 self.unsynced.clear();
                 self.fixed = None;
                 (self.is_up, self.session) = (true, Session::Live);
                 self.start(scene, out)
             }
-            Plain::EndLease => {
+            SimpleEvent::EndLease => {
                 self.session = Session::Ended;
                 // Where time passes it matters when that was.
                 let until = match scene.scenario.moments {
@@ -144,34 +153,34 @@ impl Node {
                 };
                 self.step(scene, 0, Input::Lease { until }, out)
             }
-            Plain::Crash => {
+            SimpleEvent::Crash => {
                 (self.is_up, self.session) = (false, Session::Ended);
                 self.unsynced.clear();
                 self.fixed = None;
-                self.replica = replica(self.replica.identity(), tuning(scene), &scene.guards);
+                self.replica = replica(self.replica.identity(), settings(scene), &scene.guards);
                 Ok(())
             }
-            Plain::Sync => match self.unsynced.pop_front() {
+            SimpleEvent::Sync => match self.unsynced.pop_front() {
                 Some((lsn, record)) => {
                     self.durable.take(record);
                     self.step(scene, 0, Input::Persisted(lsn), out)
                 }
                 None => Ok(()),
             },
-            Plain::Promote => self.step(scene, SOON_MS, Input::Flush, out),
-            Plain::NoMoreWrites => {
+            SimpleEvent::Promote => self.step(scene, SOON_MS, Input::Flush, out),
+            SimpleEvent::NoMoreWrites => {
                 self.ahead.writes = false;
                 Ok(())
             }
-            Plain::Pass => {
+            SimpleEvent::Pass => {
                 self.passed += MOMENT_MS;
                 Ok(())
             }
-            Plain::Tick => self.step(scene, LATER_MS, Input::Tick, out),
+            SimpleEvent::Tick => self.step(scene, LATER_MS, Input::Tick, out),
         }
     }
 
-    fn start(&mut self, scene: &Scene, out: &mut Emitted) -> Result<(), String> {
+    fn start(&mut self, scene: &PreparedScenario, out: &mut Emitted) -> Result<(), String> {
         let recovered = Input::Recovered {
             durable: self.durable.clone(),
             applied: self.store.applied,
@@ -185,7 +194,7 @@ impl Node {
     /// then sends.
     fn step(
         &mut self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         later: u64,
         input: Input,
         out: &mut Emitted,
@@ -222,7 +231,7 @@ impl Node {
 
     fn perform(
         &mut self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         effect: Effect,
         persisted: &mut Option<Lsn>,
         out: &mut Emitted,
@@ -262,7 +271,7 @@ impl Node {
             Effect::Coordinator(report) => out.reports.push(report),
             // No copy of a disk is put back that could pass for it: this is a violation.
             Effect::Stop(stop) => panic!("I3, I6: a member stops, {stop:?}"),
-            Effect::Foreign { .. } => {}
+            Effect::StaleMessage { .. } => {}
         }
         Ok(None)
     }
@@ -321,15 +330,15 @@ impl Node {
         });
     }
 
-    fn fill(&mut self, scene: &Scene, fill: Fill, out: &mut Emitted) {
+    fn fill(&mut self, scene: &PreparedScenario, fill: TransferStep, out: &mut Emitted) {
         match fill {
-            Fill::Begin => self.store.filling = true,
-            Fill::Range(range) => {
+            TransferStep::Begin => self.store.filling = true,
+            TransferStep::Range(range) => {
                 let rows = Arc::make_mut(&mut self.store.rows);
                 rows.retain(|key, _| *key < range.start || range.end <= *key);
                 rows.extend(range.rows);
             }
-            Fill::End { at } => {
+            TransferStep::End { at } => {
                 (self.store.filling, self.store.applied) = (false, at);
                 let rows = &self.store.rows;
                 let operations = &mut self.durable.operations;
@@ -341,11 +350,17 @@ impl Node {
         }
     }
 
-    fn replied(&self, scene: &Scene, token: Token, reply: Reply, out: &mut Emitted) {
+    fn replied(
+        &self,
+        scene: &PreparedScenario,
+        token: CorrelationId,
+        reply: Reply,
+        out: &mut Emitted,
+    ) {
         let asks = &scene.scenario.asks;
         let ask = token.0 as usize % asks.len();
         let key = match &asks[ask] {
-            Ask::Read { key, .. } => key,
+            ClientRequest::Read { key, .. } => key,
             _ => &Bytes::new(),
         };
         let size = self.replica.configuration().map_or(0, |it| it.size());
@@ -380,12 +395,12 @@ impl Node {
 }
 
 /// An eventual write is acknowledged.
-fn held(ask: usize, receipt: Receipt) -> Event {
+fn held(ask: usize, receipt: WriteAck) -> Event {
     let (mut stamps, mut settled) = (Vec::new(), Vec::new());
     for written in receipt.writes {
-        match written.fate {
-            Fate::Tentative(stamp) => stamps.push((written.key, stamp)),
-            Fate::Settled(_, outcome) => settled.push(outcome),
+        match written.status {
+            OperationStatus::Tentative(stamp) => stamps.push((written.key, stamp)),
+            OperationStatus::Settled(_, outcome) => settled.push(outcome),
         }
     }
     Event::Held {
@@ -396,7 +411,7 @@ fn held(ask: usize, receipt: Receipt) -> Event {
 }
 
 /// What the session of an eventual write has seen: nothing, but where it lies.
-fn session(scene: &Scene, ask: usize) -> Seen {
+fn session(scene: &PreparedScenario, ask: usize) -> Seen {
     let forged = scene.scenario.forged.filter(|(it, _)| *it == ask);
     let seen = |(_, base): (usize, EntryId)| {
         let stamp = Stamp {
@@ -419,22 +434,22 @@ fn session(scene: &Scene, ask: usize) -> Seen {
 }
 
 /// A request as a member gets it. A retry has a token of its own, and the same name.
-fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
+fn input(scene: &PreparedScenario, ask: usize, attempt: usize) -> Input {
     let asks = &scene.scenario.asks;
-    let token = Token((ask + asks.len() * attempt) as u64);
+    let token = CorrelationId((ask + asks.len() * attempt) as u64);
     let request = RequestId {
         client: CLIENT.into(),
         seq: scene.seq(ask),
         part: 0,
     };
     match &asks[ask] {
-        Ask::Read { key, level } => Input::Read {
+        ClientRequest::Read { key, level } => Input::Read {
             token,
             scope: Scope::Keys(vec![key.clone()]),
             level: *level,
             session: None,
         },
-        Ask::Eventual { w, .. } | Ask::Merge { w, .. } => Input::Write {
+        ClientRequest::Eventual { w, .. } | ClientRequest::Merge { w, .. } => Input::Write {
             token,
             request: Some(request),
             digest: None,
@@ -442,7 +457,7 @@ fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
             sloppy: false,
             session: session(scene, ask),
         },
-        Ask::Close => Input::Close {
+        ClientRequest::Close => Input::Close {
             token,
             collection: COLLECTION,
         },
@@ -450,7 +465,7 @@ fn input(scene: &Scene, ask: usize, attempt: usize) -> Input {
             token,
             request: Some(request),
             barrier: match it {
-                Ask::PutIfAbsent { key, .. } if it.is_barrier() => vec![key.clone()],
+                ClientRequest::PutIfAbsent { key, .. } if it.is_barrier() => vec![key.clone()],
                 _ => Vec::new(),
             },
         },

@@ -9,7 +9,7 @@ pub(super) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
     mixer.finish()
 }
 
-/// Two lanes of multiply and fold; nobody chooses the input to make them collide.
+/// Two lanes of multiply and fold; no adversary chooses the input to make them collide.
 struct Mixer([u64; 2]);
 
 impl Mixer {
@@ -82,7 +82,7 @@ impl<V: Copy + Default> Table<V> {
         }
     }
 
-    /// The slot of `key`, or the one where it belongs; a slot of nobody has the key 0.
+    /// The slot of `key`, or the one where it belongs; a free slot has the key 0.
     fn slot(&self, key: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize & mask;
@@ -119,7 +119,7 @@ impl<V: Copy + Default> Table<V> {
     }
 }
 
-/// A slot of nobody has 0.
+/// A free slot has 0.
 fn stored(key: u64) -> u64 {
     key.wrapping_add(1).max(1)
 }

@@ -1,22 +1,24 @@
 //! A state of the model, and every step that can follow.
 //!
-//! A state is a few numbers: what they stand for (members, queues, the ledger) is kept once in
-//! pools, and what a member in one state does with one message is computed once.
+//! A state is a few numbers. What they stand for (members, queues, the ledger) is kept once in
+//! pools. What a member in one state does with one message is computed once.
+
+mod links;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use fader_chain::controller::{self, Facts, Reports, Shift};
+use fader_chain::controller::{self, ObservedState, Reports, RoleChange};
 use fader_chain::{
-    Configuration, DiskId, EntryId, Guard, Identity, Incarnation, Message, NodeId, Report, Version,
+    Configuration, DiskId, EntryId, Identity, Incarnation, Message, NodeId, Report, Version,
 };
 
 use super::actions::Action;
 use super::ledger::{Event, Ledger};
-use super::links::{Links, Queues, link_of, links_to};
-use super::node::{Brief, Node, Session};
-use super::scenarios::{Delivery, Scene};
-use super::step::{Happening, Packet, Plain};
+use super::links::{Links, Queues, link_of};
+use super::node::{MemberSummary, Node, Session};
+use super::scenarios::{Delivery, PreparedScenario};
+use super::step::{MemberEvent, Packet, SimpleEvent};
 use super::table::{Pool, Table, hash};
 
 /// Members of a scenario at most.
@@ -30,7 +32,7 @@ pub(super) struct Budget {
     pub(super) lease_ends: u8,
     pub(super) returns: u8,
     pub(super) moves: u8,
-    pub(super) floors: u8,
+    pub(super) safe_points: u8,
     pub(super) moments: u8,
     pub(super) losses: u8,
 }
@@ -59,7 +61,7 @@ pub(super) enum Cause {
     Message(u32),
     Hear(u32),
     Ask { ask: usize, attempt: usize },
-    Plain(Plain),
+    Plain(SimpleEvent),
 }
 
 impl Cause {
@@ -86,12 +88,12 @@ pub(super) struct Outcome {
 
 /// The pools, and everything computed so far.
 pub(super) struct World {
-    pub(super) scene: Scene,
-    /// Whether anybody claims a quorum.
+    pub(super) scene: PreparedScenario,
+    /// Whether any request claims a quorum.
     pub(super) claims: bool,
     pub(super) nodes: Pool<Node>,
     /// By a node's number.
-    pub(super) briefs: Vec<Brief>,
+    pub(super) briefs: Vec<MemberSummary>,
     pub(super) packets: Pool<Packet>,
     pub(super) queues: Queues,
     pub(super) ledgers: Pool<Ledger>,
@@ -109,7 +111,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(scene: Scene) -> Self {
+    pub(super) fn new(scene: PreparedScenario) -> Self {
         World {
             claims: scene.claims(),
             scene,
@@ -159,7 +161,7 @@ impl World {
                 lease_ends: scenario.lease_ends,
                 returns: scenario.returns,
                 moves: scenario.moves,
-                floors: scenario.floors,
+                safe_points: scenario.safe_points,
                 moments: scenario.moments,
                 losses: scenario.losses,
             },
@@ -167,7 +169,7 @@ impl World {
         for number in 0..self.count() {
             let node = Node::new(identity(number), &self.scene);
             state.nodes[number] = self.node(node);
-            self.happen(&mut state, number, Cause::Plain(Plain::Start))?;
+            self.happen(&mut state, number, Cause::Plain(SimpleEvent::Start))?;
         }
         let cause = Cause::Hear(self.configurations.put(configuration).0);
         for number in 0..scenario.members {
@@ -198,7 +200,7 @@ impl World {
         number
     }
 
-    pub(super) fn brief(&self, state: &State, place: usize) -> &Brief {
+    pub(super) fn brief(&self, state: &State, place: usize) -> &MemberSummary {
         &self.briefs[state.nodes[place] as usize]
     }
 
@@ -242,24 +244,30 @@ impl World {
             }
             Action::EndLease(place) => {
                 budget.lease_ends -= 1;
-                self.happen(&mut next, place, Cause::Plain(Plain::EndLease))?;
+                self.happen(&mut next, place, Cause::Plain(SimpleEvent::EndLease))?;
             }
             Action::Crash(place) => {
                 budget.crashes -= 1;
-                self.happen(&mut next, place, Cause::Plain(Plain::Crash))?;
+                self.happen(&mut next, place, Cause::Plain(SimpleEvent::Crash))?;
                 self.cut_links(&mut next, place);
             }
             Action::Return(place) => {
                 budget.returns -= 1;
-                self.happen(&mut next, place, Cause::Plain(Plain::Return))?;
+                self.happen(&mut next, place, Cause::Plain(SimpleEvent::Return))?;
                 self.cut_links(&mut next, place);
             }
-            Action::Publish(shift, floor) => self.publish(&mut next, shift, floor),
-            Action::Sync(place) => self.happen(&mut next, place, Cause::Plain(Plain::Sync))?,
-            Action::Promote(place) => {
-                self.happen(&mut next, place, Cause::Plain(Plain::Promote))?
+            Action::Publish(role_change, safe_point) => {
+                self.publish(&mut next, role_change, safe_point)
             }
-            Action::Tick(place) => self.happen(&mut next, place, Cause::Plain(Plain::Tick))?,
+            Action::Sync(place) => {
+                self.happen(&mut next, place, Cause::Plain(SimpleEvent::Sync))?
+            }
+            Action::Promote(place) => {
+                self.happen(&mut next, place, Cause::Plain(SimpleEvent::Promote))?
+            }
+            Action::Tick(place) => {
+                self.happen(&mut next, place, Cause::Plain(SimpleEvent::Tick))?
+            }
             Action::Lose(link) => {
                 budget.losses -= 1;
                 next.links[link] = 0;
@@ -279,8 +287,8 @@ impl World {
         Ok(Some(next))
     }
 
-    /// A message of a queue is gone when it arrives; one of the bag when it is without effect for
-    /// good: states that differ in such messages only are one.
+    /// A message of a queue is gone when it arrives; one of the bag when it is permanently without
+    /// effect. States that differ in such messages only are one.
     fn arrive(&mut self, state: &mut State, link: usize, packet: u32) -> Result<(), String> {
         let before = *state;
         let envelope = self.packets[packet].envelope.clone();
@@ -352,13 +360,13 @@ impl World {
         self.happen(state, place, Cause::Ask { ask, attempt })?;
         if is_last {
             for place in 0..self.count() {
-                self.happen(state, place, Cause::Plain(Plain::NoMoreWrites))?;
+                self.happen(state, place, Cause::Plain(SimpleEvent::NoMoreWrites))?;
             }
         }
         Ok(())
     }
 
-    fn publish(&mut self, state: &mut State, shift: Option<Shift>, floor: bool) {
+    fn publish(&mut self, state: &mut State, role_change: Option<RoleChange>, safe_point: bool) {
         let count = self.count();
         let sessions = (0..count).filter_map(|place| {
             let brief = self.brief(state, place);
@@ -370,14 +378,14 @@ impl World {
         if self.scene.scenario.epochs <= newest.configuration.epoch {
             return;
         }
-        let wanted = shift.map(|shift| match shift {
-            Shift::Head(node) => (0, node),
-            Shift::Back(node) => (1, node),
-            Shift::Demote(node) => (2, node),
+        let wanted = role_change.map(|role_change| match role_change {
+            RoleChange::Head(node) => (0, node),
+            RoleChange::Back(node) => (1, node),
+            RoleChange::Demote(node) => (2, node),
         });
-        let key = hash(&(state.coordinator, &sessions, wanted, floor));
+        let key = hash(&(state.coordinator, &sessions, wanted, safe_point));
         let next = self.published.get(key).unwrap_or_else(|| {
-            let facts = Facts {
+            let observed = ObservedState {
                 restart: controller::returned(&newest.configuration, &sessions)
                     .first()
                     .copied(),
@@ -387,11 +395,11 @@ impl World {
                 size: count,
                 unwanted: Vec::new(),
                 wiring: self.scene.scenario.wiring,
-                shift,
-                raise_floor: floor,
+                role_change,
+                raise_safe_point: safe_point,
                 version: Version::NEWEST,
             };
-            let next = controller::next(&newest.configuration, &facts);
+            let next = controller::next(&newest.configuration, &observed);
             let next = next.map(|configuration| Coordinator {
                 configuration: Arc::new(configuration),
                 reports: Reports::default(),
@@ -401,8 +409,8 @@ impl World {
             number
         });
         if let Some(next) = next {
-            state.budget.moves -= u8::from(shift.is_some());
-            state.budget.floors -= u8::from(floor);
+            state.budget.moves -= u8::from(role_change.is_some());
+            state.budget.safe_points -= u8::from(safe_point);
             state.coordinator = next;
         }
     }
@@ -452,12 +460,12 @@ impl World {
         }
         let mut next = self.nodes[node].clone();
         let happening = match cause {
-            Cause::Message(packet) => Happening::Message(self.packets[packet].envelope.clone()),
+            Cause::Message(packet) => MemberEvent::Message(self.packets[packet].envelope.clone()),
             Cause::Hear(configuration) => {
-                Happening::Hear(self.configurations[configuration].clone())
+                MemberEvent::Hear(self.configurations[configuration].clone())
             }
-            Cause::Ask { ask, attempt } => Happening::Ask { ask, attempt },
-            Cause::Plain(kind) => Happening::Plain(kind),
+            Cause::Ask { ask, attempt } => MemberEvent::Ask { ask, attempt },
+            Cause::Plain(kind) => MemberEvent::Plain(kind),
         };
         let scene = &self.scene;
         let taken = catch_unwind(AssertUnwindSafe(|| next.take(scene, happening)));
@@ -489,50 +497,6 @@ impl World {
         Ok(number)
     }
 
-    pub(super) fn send(&mut self, state: &mut State, link: usize, packet: u32) {
-        if self.scene.scenario.delivery == Delivery::AnyOrder {
-            state.links[0] = self.queues.add(state.links[0], packet);
-        } else if self.hears(state, packet) {
-            let queue = self
-                .queues
-                .push(state.links[link], packet, &mut self.packets);
-            state.links[link] = queue;
-        }
-    }
-
-    /// Whether a message is not refused for ever: its receiver lives, and has not left its epoch.
-    fn hears(&self, state: &State, packet: u32) -> bool {
-        let packet = &self.packets[packet];
-        let place = packet.to.0 as usize - 1;
-        let brief = self.brief(state, place);
-        let is_old = packet.envelope.epoch < brief.epoch;
-        place < self.count() && brief.is_up && !(is_old && self.scene.guards.has(Guard::EpochCheck))
-    }
-
-    /// A member has left its epoch or is down: of what is under way to it much is lost.
-    fn cut_links(&mut self, state: &mut State, place: usize) {
-        let is_fifo = self.scene.scenario.delivery != Delivery::AnyOrder;
-        for link in links_to(place).filter(|_| is_fifo) {
-            state.links[link] = self.cut_link(state, state.links[link]);
-        }
-        if !is_fifo {
-            state.links[0] = self.cut_link(state, state.links[0]);
-        }
-    }
-
-    fn cut_link(&mut self, state: &State, queue: u32) -> u32 {
-        let list = self.queues.list(queue);
-        let kept: Vec<u32> = list
-            .iter()
-            .copied()
-            .filter(|packet| self.hears(state, *packet))
-            .collect();
-        match kept.len() == list.len() {
-            true => queue,
-            false => self.queues.put(kept),
-        }
-    }
-
     /// What a member says of the newest epoch, as far as the controller looks at it.
     fn report(&mut self, state: &mut State, place: usize, report: Report) {
         let matters = match report {
@@ -540,7 +504,7 @@ impl World {
                 epoch == self.newest(state).epoch
             }
             Report::Floor { epoch, .. } => {
-                epoch == self.newest(state).epoch && self.scene.raises_floor()
+                epoch == self.newest(state).epoch && self.scene.raises_safe_point()
             }
             _ => false,
         };
@@ -551,7 +515,7 @@ impl World {
         }
     }
 
-    /// How many values of each kind there are, for whoever looks for what makes a search large.
+    /// How many values of each kind there are, to find what makes a search large.
     pub(super) fn sizes(&self) -> String {
         format!(
             "{} members' states, {} outcomes, {} messages, {} queues, {} ledgers",

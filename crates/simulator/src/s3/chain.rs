@@ -1,5 +1,5 @@
-//! A chain of three members, as buckets see it: a head that decides on its newest state, members
-//! that log what it decided once they have the bytes, and a controller that leaves members out.
+//! A chain of three members, as buckets see it. A head decides on its newest state, members log
+//! what it decided once they have the bytes, and a controller leaves members out.
 //!
 //! An entry is committed when every member of the configuration has synced it. The disk has records
 //! and bytes apart: a crash loses of each what was not synced, and sets the state back.
@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use fader_chain::{Change, EntryId, Under};
+use fader_chain::{ApplyContext, Change, EntryId};
 use fader_services::request::Outcome;
 use fader_services::{MapView, blocks};
 
@@ -85,7 +85,7 @@ pub(super) fn rows_of(entry: &Entry) -> impl Iterator<Item = u128> + '_ {
 }
 
 pub(super) fn apply(view: &mut MapView, entry: &Entry) {
-    let under = Under::strong(entry.id);
+    let under = ApplyContext::strong(entry.id);
     view.apply(&entry.changes, &under)
         .expect("registers of this run can be read");
 }

@@ -84,7 +84,7 @@ fn caught(known: u64, run: impl Fn(u64) -> Run) -> Option<(u64, &'static str)> {
 }
 
 /// A line `caught: …` for each rule that a run misses when it is taken away. No seed tells when the
-/// wait of garbage does not begin at the floor: a model does (docs/protocol/blocks.md).
+/// wait of garbage does not begin at the floor: a model does (docs/internals/protocol/blocks.md).
 #[test]
 fn every_rule_is_needed() {
     let mut missed = Vec::new();

@@ -1,15 +1,15 @@
-//! A chain of three members, as its requests see it: a head that decides on its newest state and
-//! sends what it decided, members that keep it, and a controller that leaves members out.
+//! A chain of three members, as its requests see it. A head decides on its newest state and sends
+//! what it decided, members keep it, and a controller leaves members out.
 //!
 //! An entry is committed when every member of the configuration has synced it. A member that
-//! crashes loses what it had not; one that is left out loses what was not committed, and comes back
-//! as a copy of the head. A head that is cut off goes on to decide until it is left out.
+//! crashes loses what it had not synced. One that is left out loses what was not committed, and
+//! comes back as a copy of the head. A head that is cut off goes on to decide until it is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use fader_chain::{ChainId, Change, ElementOp, EntryId, Under};
+use fader_chain::{ApplyContext, ChainId, Change, ElementOp, EntryId};
 use fader_services::catalog::{self, AccountId, Name};
 use fader_services::request::Outcome;
 use fader_services::service::Place;
@@ -87,7 +87,7 @@ pub(super) struct Chain {
     pub(super) missed_since: Option<u64>,
     /// Until when messages between members are lost.
     pub(super) lossy_until: u64,
-    /// Eventual sends that are in the log for good.
+    /// Eventual sends that are permanently in the log.
     pub(super) promoted: BTreeSet<Bytes>,
     numbers: u64,
 }
@@ -216,7 +216,7 @@ impl Chain {
         member.log.len()
     }
 
-    /// An eventual send is in the log for good.
+    /// An eventual send is permanently in the log.
     pub(super) fn forget(&mut self, key: &Bytes) {
         for member in &mut self.members {
             member.operations.remove(key);
@@ -318,7 +318,7 @@ pub(super) fn touched(changes: &[Change]) -> BTreeSet<CollectionId> {
 }
 
 pub(super) fn apply(view: &mut MapView, changes: &[Change], number: u64) {
-    let under = Under::strong(EntryId::new(1, number));
+    let under = ApplyContext::strong(EntryId::new(1, number));
     view.apply(changes, &under)
         .expect("registers of this run can be read");
 }

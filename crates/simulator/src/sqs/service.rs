@@ -117,7 +117,7 @@ impl World {
             Ok(decision) => {
                 if let Some(token) = token {
                     let chain = &mut self.chains[at];
-                    chain.waiters.leave(fader_chain::Token(token));
+                    chain.waiters.leave(fader_chain::CorrelationId(token));
                     chain.parked.remove(&token);
                 }
                 self.decided(at, call, decision);
@@ -128,12 +128,12 @@ impl World {
                 let waiters = &mut self.chains[at].waiters;
                 let waits = match token {
                     Some(token) => {
-                        let again = waiters.again(fader_chain::Token(token), now_ms);
+                        let again = waiters.again(fader_chain::CorrelationId(token), now_ms);
                         waiters.alarm(collection, wait);
                         again
                     }
                     None => {
-                        let token = fader_chain::Token(call as u64);
+                        let token = fader_chain::CorrelationId(call as u64);
                         waiters.wait(token, collection, wait, (now_ms, size))
                     }
                 };

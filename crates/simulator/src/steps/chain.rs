@@ -1,9 +1,9 @@
-//! A chain, as others see it: it decides on its newest state, commits in order, and loses the end
+//! A chain, as others see it. It decides on its newest state, commits in order, and loses the end
 //! of what is not committed when its head crashes.
 
 use std::collections::VecDeque;
 
-use fader_chain::{ChainId, Change, EntryId, Guards, Under};
+use fader_chain::{ApplyContext, ChainId, Change, EntryId, Guards};
 use fader_services::catalog::{self, AccountId, Name};
 use fader_services::counter::{Reply, Request};
 use fader_services::request::{self, Limits, Outcome};
@@ -144,7 +144,7 @@ impl Chain {
 }
 
 fn apply(view: &mut MapView, changes: &[Change]) {
-    let under = Under::strong(EntryId::new(1, 1));
+    let under = ApplyContext::strong(EntryId::new(1, 1));
     view.apply(changes, &under)
         .expect("counters have no registers");
 }

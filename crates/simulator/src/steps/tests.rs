@@ -25,7 +25,7 @@ fn nothing_is_wrong_with_the_first_seeds() {
     let rare = ["passed", "ended", "lost entries"];
     for claim in rare
         .iter()
-        .chain(&["U1", "X4", "began", "taken", "finished"])
+        .chain(&["COUNTER-1", "ROUTE-4", "began", "taken", "finished"])
     {
         assert!(claims.contains_key(claim), "{claim} did not happen");
     }

@@ -1,13 +1,13 @@
 //! The retries of AWS's SDKs, as published for 2026, with 100 callers.
 //!
-//! Standard: three attempts; a retry costs 5 tokens of 500 after a refusal and 14 after a failure,
-//! which its success gives back; the delay is at random below a bound that starts at 1 s after a
-//! refusal and at 50 ms after a failure, and doubles up to 20 s.
+//! Standard: three attempts. A retry costs 5 tokens of 500 after a refusal and 14 after a failure,
+//! which its success gives back. The delay is at random below a bound that starts at 1 s after a
+//! refusal and at 50 ms after a failure. The bound doubles up to 20 s.
 //!
-//! Adaptive: the same behind a bucket of tokens whose rate follows a cubic curve: 0.7 of the rate
-//! at a refusal, then up again, never more than twice of what was measured in half a second. Every
-//! attempt takes one token, as in botocore; where a retry takes five, the bound of twice what was
-//! measured strangles it.
+//! Adaptive: the same behind a bucket of tokens whose rate follows a cubic curve. It is 0.7 of the
+//! rate at a refusal, then up again, never more than twice of what was measured in half a second.
+//! Every attempt takes one token, as in botocore; where a retry takes five, the bound of twice what
+//! was measured strangles it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};

@@ -52,7 +52,7 @@ pub(super) struct Turn<'a> {
     pub(super) capacity: f64,
     pub(super) work: &'a mut Work,
     pub(super) sends: Vec<u32>,
-    /// Given up for good.
+    /// Given up permanently.
     pub(super) failures: Vec<u32>,
     /// When it wants its next turn if nothing else happens.
     pub(super) wake: Option<Moment>,
@@ -75,7 +75,7 @@ pub enum Algorithm {
     Uncoordinated,
     /// So many requests in flight, chosen by hand for the scenario; not realisable.
     Fixed(u32),
-    /// 34 threads, each backing off exponentially up to 400 ms: the seed's opponent.
+    /// 34 threads, each backing off exponentially up to 400 ms: the article's opponent.
     Threads,
     /// 100 callers with the retries of AWS's standard mode (2026).
     AwsStandard,
@@ -89,7 +89,7 @@ pub enum Algorithm {
     Gradient2,
     /// Vector's adaptive request concurrency.
     VectorArc,
-    /// The seed's rule.
+    /// The article's rule.
     Seed,
     /// Fader's.
     Ours,
@@ -145,7 +145,7 @@ impl Algorithm {
             Algorithm::Vegas => Box::new(Limited::new(Law::vegas(seed))),
             Algorithm::Gradient2 => Box::new(Limited::new(Law::gradient2())),
             Algorithm::VectorArc => Box::new(Limited::new(Law::arc())),
-            Algorithm::Seed => Box::new(Windowed::new(Rule::Seed, seed)),
+            Algorithm::Seed => Box::new(Windowed::new(Rule::Aimd, seed)),
             Algorithm::Ours => Box::new(Windowed::new(Rule::Adaptive, seed)),
         }
     }

@@ -19,7 +19,7 @@ mod windowed;
 
 pub use client::{ALGORITHMS, Algorithm};
 pub use network::{Measured, measure};
-pub use scenario::{Change, Demand, HOLDOUT, Kind, Refusal, SCENARIOS, Scenario, Shape};
+pub use scenario::{Change, HOLDOUT, Kind, OfferedLoad, Refusal, SCENARIOS, Scenario, Shape};
 
 #[cfg(test)]
 mod tests;

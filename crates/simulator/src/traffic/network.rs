@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::chance::Chance;
 use super::client::{Algorithm, Client, Reply, Turn, Work};
-use super::scenario::{Change, Demand, Moment, Refusal, Scenario};
+use super::scenario::{Change, Moment, OfferedLoad, Refusal, Scenario};
 use super::service::{Arrival, Service, seconds};
 
 /// Progress is counted in steps of 10 ms; rates over 25 of them.
@@ -19,7 +19,7 @@ pub struct Measured {
     pub goodput: f64,
     /// Refused attempts (and silent ones) of all that ended.
     pub rejected: f64,
-    /// Requests given up for good, of all that ended, over the whole run.
+    /// Requests given up permanently, of all that ended, over the whole run.
     pub failed: f64,
     /// Milliseconds from a request's first attempt, or from when it was wanted, to its answer.
     pub median_ms: f64,
@@ -60,7 +60,7 @@ struct Attempt {
     is_open: bool,
 }
 
-struct Party {
+struct ClientState {
     client: Box<dyn Client>,
     work: Work,
     wake: Option<Moment>,
@@ -78,7 +78,7 @@ struct Run<'a> {
     advance: Option<Moment>,
     round_trip: Moment,
     chance: Chance,
-    parties: Vec<Party>,
+    parties: Vec<ClientState>,
     attempts: Vec<Attempt>,
     tally: Tally,
 }
@@ -110,10 +110,10 @@ pub fn measure(scenario: &Scenario, algorithm: Algorithm, clients: u32, seed: u6
 
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, algorithm: Algorithm, clients: u32, seed: u64) -> Run<'a> {
-        let parties = (0..clients).map(|index| Party {
+        let parties = (0..clients).map(|index| ClientState {
             client: algorithm.client(scenario, (index, clients), seed * 1_000 + u64::from(index)),
             work: Work {
-                is_endless: scenario.demand == Demand::Endless,
+                is_endless: scenario.demand == OfferedLoad::Endless,
                 ..Work::default()
             },
             wake: None,
@@ -182,9 +182,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A request that somebody wants now, of a client in turn at random.
+    /// A request that is wanted now, of a client in turn at random.
     fn demand(&mut self) {
-        let Demand::PerSecond(rate) = self.scenario.demand else {
+        let OfferedLoad::PerSecond(rate) = self.scenario.demand else {
             return;
         };
         let party = (self.chance.unit() * self.parties.len() as f64) as u32;
@@ -346,8 +346,8 @@ impl<'a> Run<'a> {
             _ => None,
         });
         let most = match self.scenario.demand {
-            Demand::Endless => self.scenario.shape.most(),
-            Demand::PerSecond(rate) => rate,
+            OfferedLoad::Endless => self.scenario.shape.most(),
+            OfferedLoad::PerSecond(rate) => rate,
         };
         Measured {
             goodput: tally.ok as f64 / span / self.scenario.capacity(),

@@ -64,7 +64,7 @@ pub enum Change {
 
 /// What clients have to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Demand {
+pub enum OfferedLoad {
     /// There is always more.
     Endless,
     /// So many requests a second in all, at random.
@@ -81,7 +81,7 @@ pub struct Scenario {
     /// What changes, and after how many seconds.
     pub changes: &'static [(f64, Change)],
     /// What is asked.
-    pub demand: Demand,
+    pub demand: OfferedLoad,
     /// Seconds from which on it is measured, and how long.
     pub measured: (f64, f64),
     /// Seconds that an attempt may take.
@@ -106,8 +106,8 @@ impl Scenario {
         }
         let most = self.shape.most() * total / span;
         match self.demand {
-            Demand::Endless => most,
-            Demand::PerSecond(rate) => rate.min(most),
+            OfferedLoad::Endless => most,
+            OfferedLoad::PerSecond(rate) => rate.min(most),
         }
     }
 }
@@ -148,7 +148,7 @@ const STEADY: Scenario = Scenario {
     name: "rate 1,000/s, burst 100",
     shape: RATE,
     changes: &[],
-    demand: Demand::Endless,
+    demand: OfferedLoad::Endless,
     measured: (10.0, 40.0),
     timeout: 1.0,
 };
@@ -264,7 +264,7 @@ pub const SCENARIOS: [Scenario; 17] = [
     },
     Scenario {
         name: "demand 800/s of 1,000/s",
-        demand: Demand::PerSecond(800.0),
+        demand: OfferedLoad::PerSecond(800.0),
         ..SHORT
     },
     Scenario {
@@ -295,8 +295,8 @@ const fn far(rate: f64, burst: f64, round_trip: f64) -> Shape {
     }
 }
 
-/// Services that nothing was tuned on: other capacities, distances and times of work. Nobody may
-/// choose a parameter by what comes out here.
+/// Services that nothing was tuned on: other capacities, distances and times of work. No parameter
+/// may be chosen by what comes out here.
 pub const HOLDOUT: [Scenario; 14] = [
     Scenario {
         name: "rate 500/s, burst 50, 100 ms",
@@ -405,7 +405,7 @@ pub const HOLDOUT: [Scenario; 14] = [
     Scenario {
         name: "demand 300/s of 500/s, 100 ms",
         shape: far(500.0, 50.0, 0.080),
-        demand: Demand::PerSecond(300.0),
+        demand: OfferedLoad::PerSecond(300.0),
         ..SHORT
     },
 ];

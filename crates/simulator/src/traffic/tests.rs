@@ -87,7 +87,7 @@ fn a_run_is_its_seed() {
     }
 }
 
-/// The seed's own claim, and the mean over which its threads are bound by latency.
+/// The article's own claim, and the mean over which its threads are bound by latency.
 #[test]
 fn threads_get_what_their_latency_allows() {
     let gets = scenario("seed: gets, 1,300/s, 113 ms");
@@ -159,7 +159,7 @@ fn ours_is_seldom_refused_by_a_slow_service() {
     assert!(0.96 <= jain, "{jain}");
 }
 
-/// Four clients of a service of five requests a second: each one's share is less than the two
+/// Four clients of a service of five requests a second. Each one's share is less than the two
 /// requests a second with which a client asks a service that takes nothing.
 #[test]
 fn ours_goes_below_two_requests_a_second() {
@@ -179,10 +179,10 @@ fn ours_goes_below_two_requests_a_second() {
     assert!(refused <= 0.1, "{refused} refused");
 }
 
-/// Clients that know their share of a rate, but not each other, meet at random: a bucket that holds
+/// Clients that know their share of a rate, but not each other, meet at random. A bucket that holds
 /// fewer requests than there are clients refuses many of them.
 #[test]
-fn who_does_not_know_the_others_is_refused() {
+fn a_node_that_does_not_know_the_others_is_refused() {
     let service = scenario("rate 10/s, burst 2");
     let refused = |algorithm, clients| median_of(algorithm, service, clients, |it| it.rejected);
     assert!(refused(Algorithm::Oracle, 4) <= 0.001);
@@ -191,7 +191,7 @@ fn who_does_not_know_the_others_is_refused() {
 }
 
 #[test]
-fn what_is_held_out_is_not_tuned_on() {
+fn held_out_cells_are_not_tuned_on() {
     for held in HOLDOUT {
         let same = SCENARIOS
             .iter()

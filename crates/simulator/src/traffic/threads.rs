@@ -11,7 +11,7 @@ use super::service::seconds;
 
 /// The seed: five attempts.
 const ATTEMPTS: u32 = 5;
-/// The seed's opponent.
+/// The article's opponent.
 const THREADS: u32 = 34;
 /// Its delays: doubled with each attempt, 400 ms at most, at random below that.
 const DELAY: f64 = 0.050;

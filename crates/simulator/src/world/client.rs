@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{EntryId, Fate, Receipt, Refusal, Reply, RequestId, Scope, Session, Written};
+use fader_chain::{
+    EntryId, OperationStatus, Refusal, Reply, RequestId, Scope, Session, WriteAck, Written,
+};
 
 use super::World;
-use super::events::{Event, What};
+use super::events::{Event, ProcessEvent};
 use super::host::Seen;
 use super::operator;
 use super::plan::{Micros, Order, Target};
-use super::rest::fate_of;
+use super::quiescence::fate_of;
 use crate::history::{self, Call, Condition, Fact, Level, Outcome, Shown};
 use crate::service::State;
 
@@ -125,26 +127,27 @@ impl World {
             );
             return;
         }
-        self.plan_for(machine, 0, What::Request { call: at });
+        self.plan_for(machine, 0, ProcessEvent::Request { call: at });
         let deadline = self.now + PATIENCE;
         self.queue.plan(deadline, Event::Deadline { call: at });
     }
 
-    /// Whether an eventual write of this name was acknowledged at a machine, in the life that it
-    /// has now, or is settled: then another request under that name is refused (XO-6), or, by a
-    /// member that has not heard of the settlement, superseded.
+    /// Whether an eventual write of this name was acknowledged at a machine, in the incarnation
+    /// that it has now, or is settled. Then another request under that name is refused (XO-6), or,
+    /// by a member that has not heard of the settlement, superseded.
     fn is_known(&self, name: RequestId, machine: usize) -> bool {
         let Some(first) = self.watch.asked(Some(name)) else {
             return false;
         };
         let first = &self.history.calls[first];
         let process = self.machines[machine].process.as_ref();
-        let life = process.map(|process| process.me.incarnation);
+        let incarnation = process.map(|process| process.me.incarnation);
         let is_eventual = matches!(first.level, Level::Eventual { .. });
         let mut names = (0..first.request.writes.len()).filter_map(|part| first.part(part));
         is_eventual
             && names.all(|name| {
-                self.watch.settled(name).is_some() || self.watch.acknowledged_in(name) == life
+                self.watch.settled(name).is_some()
+                    || self.watch.acknowledged_in(name) == incarnation
             })
     }
 
@@ -179,7 +182,7 @@ impl World {
             process.is_some_and(|process| process.calls.values().any(|other| *other == call))
         };
         if let Some(machine) = machine.filter(serves) {
-            self.plan_for(machine, 0, What::Abandon { call });
+            self.plan_for(machine, 0, ProcessEvent::Abandon { call });
         }
     }
 
@@ -230,7 +233,7 @@ impl World {
         self.renew_session(machine, call, &reply);
         let outcome = match reply {
             Reply::Decided { id } => Outcome::Done(history::Reply::Decided {
-                // D12: whoever is told without an entry is told of one that nobody commits.
+                // D12: a client that is told without an entry is told of one that no head commits.
                 entry: id.unwrap_or(EntryId::ZERO),
                 result: self.watch.decision(call),
             }),
@@ -332,16 +335,16 @@ impl World {
     fn registers(&self, machine: usize, commit: EntryId, registers: Vec<Shown>) -> Outcome {
         let process = self.machines[machine].process.as_ref();
         let replica = &process.expect("it has just stepped").replica;
-        let floor = replica.configuration().map(|adopted| adopted.floor);
-        let floor = floor.unwrap_or_default();
+        let safe_point = replica.configuration().map(|adopted| adopted.safe_point);
+        let safe_point = safe_point.unwrap_or_default();
         let state = self.machines[machine].disk.state();
         Outcome::Done(history::Reply::Shown {
             epoch: replica.epoch(),
             commit,
             // Below it, what was removed has perhaps left no mark.
-            floor: match self.plan.mixed {
-                true if self.plan.modes => operator::floor(state, commit).max(floor),
-                true => floor,
+            safe_point: match self.plan.mixed {
+                true if self.plan.modes => operator::safe_point(state, commit).max(safe_point),
+                true => safe_point,
                 false => commit,
             },
             registers,
@@ -349,7 +352,7 @@ impl World {
     }
 
     /// W members hold an eventual write; `None` if its client waits for its end.
-    fn held(&mut self, machine: usize, call: usize, receipt: &Receipt) -> Option<history::Reply> {
+    fn held(&mut self, machine: usize, call: usize, receipt: &WriteAck) -> Option<history::Reply> {
         let Level::Eventual { quorum, .. } = self.history.calls[call].level else {
             unreachable!("only eventual writes are held");
         };
@@ -357,17 +360,17 @@ impl World {
         let here = &self.machines[machine];
         let (node, now) = (here.node, here.clock.steady(self.now));
         let lease = here.process.as_ref().map(|process| process.lease.until);
-        let life = here.process.as_ref().map(|process| process.me.incarnation);
+        let incarnation = here.process.as_ref().map(|process| process.me.incarnation);
         let mut stamps = Vec::new();
-        for Written { name, fate, .. } in &receipt.writes {
-            match fate {
-                Fate::Tentative(stamp) => stamps.push(*stamp),
+        for Written { name, status, .. } in &receipt.writes {
+            match status {
+                OperationStatus::Tentative(stamp) => stamps.push(*stamp),
                 // Another request had the name: there is no stamp of this one.
-                Fate::Settled(_, fader_chain::Outcome::Superseded) if is_borrowed => {}
-                Fate::Settled(..) => stamps.extend(self.watch.settled(*name)),
+                OperationStatus::Settled(_, fader_chain::Outcome::Superseded) if is_borrowed => {}
+                OperationStatus::Settled(..) => stamps.extend(self.watch.settled(*name)),
             }
-            if let Some(life) = life.filter(|_| !is_borrowed) {
-                self.watch.acknowledged(*name, life);
+            if let Some(incarnation) = incarnation.filter(|_| !is_borrowed) {
+                self.watch.acknowledged(*name, incarnation);
             }
             self.note(Fact::Acknowledged {
                 node,
@@ -380,7 +383,7 @@ impl World {
         let accepted = history::Reply::Accepted {
             stamps,
             attached: !receipt.detached,
-            fates: Vec::new(),
+            statuses: Vec::new(),
         };
         let client = &self.clients[self.callers[call]];
         if !client.orders[client.next].asks_fate {
@@ -389,7 +392,7 @@ impl World {
         self.watch.accepted(call, accepted);
         let names = receipt.writes.iter().map(|written| written.name);
         let names = names.collect();
-        self.plan_for(machine, 0, What::Outcome { call, names });
+        self.plan_for(machine, 0, ProcessEvent::Outcome { call, names });
         None
     }
 
@@ -399,8 +402,11 @@ impl World {
             return Outcome::Unknown;
         };
         let asked = &self.history.calls[call];
-        if let history::Reply::Accepted { stamps, fates, .. } = &mut accepted {
-            *fates = outcomes
+        if let history::Reply::Accepted {
+            stamps, statuses, ..
+        } = &mut accepted
+        {
+            *statuses = outcomes
                 .iter()
                 .map(|(_, outcome)| fate_of(&outcome.encode()))
                 .collect();

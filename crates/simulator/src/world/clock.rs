@@ -1,5 +1,5 @@
-//! The clocks of one machine: a steady one whose rate is wrong by a little (I7), and one on the
-//! wall that may be put to any time (I18).
+//! The clocks of one machine. One is steady and its rate is wrong by a little (I7); one is on the
+//! wall and may be put to any time (I18).
 
 use fader_chain::Now;
 

@@ -1,12 +1,12 @@
 //! Controllers that race: each reads, thinks, and publishes what it thought of long ago.
 //!
-//! Invariants (docs/protocol/reconfiguration.md, section 11):
-//! - C1 what a controller publishes follows the configuration that it read, or is nothing.
+//! Invariants (docs/internals/protocol/reconfiguration.md, section 11):
+//! - (COORD-1) what a controller publishes follows the configuration that it read, or is nothing.
 //! - the order of reading: the configuration, then the sessions and reports, which are newer.
 
 use std::sync::Arc;
 
-use fader_chain::controller::Facts;
+use fader_chain::controller::ObservedState;
 use fader_chain::{Configuration, Guard};
 
 use super::World;
@@ -22,7 +22,7 @@ const REST_MAX: Micros = 30_000;
 pub(crate) struct Controller {
     step: Step,
     current: Option<Arc<Configuration>>,
-    facts: Option<Facts>,
+    observed: Option<ObservedState>,
 }
 
 /// What it does next.
@@ -66,7 +66,7 @@ impl World {
                     true => it.current = self.configuration(),
                     false => {
                         let now = self.coordinator_clock.steady(self.now);
-                        it.facts = Some(self.coordinator.facts(now));
+                        it.observed = Some(self.coordinator.observed(now));
                     }
                 }
                 match step {
@@ -85,11 +85,11 @@ impl World {
     }
 
     fn publish(&mut self, it: &Controller) {
-        let Some(facts) = &it.facts else {
+        let Some(observed) = &it.observed else {
             return;
         };
         let current = it.current.as_deref();
-        if let Some(next) = self.coordinator.next(current, facts)
+        if let Some(next) = self.coordinator.next(current, observed)
             && let Some(next) = self
                 .coordinator
                 .publish(current.map_or(0, |current| current.epoch), next)

@@ -1,17 +1,18 @@
-//! The coordinator (docs/protocol/reconfiguration.md, section 11), as a process of the world.
+//! The coordinator (docs/internals/protocol/reconfiguration.md, section 11), as a process of the
+//! world.
 //!
 //! Invariants:
-//! - FN-2 a session ends no earlier than S after the last ping that was acknowledged was received,
-//!   on the coordinator's clock; only then its member goes.
-//! - C1 each configuration follows the one before.
+//! - (FN-2) a session ends no earlier than S after the last ping that was acknowledged was
+//!   received, on the coordinator's clock. Only then its member goes.
+//! - (COORD-1) each configuration follows the one before.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::leavings::Leavings;
-use fader_chain::controller::{self, Facts, Reports, Returning, Shift};
+use super::decommission::Decommissions;
+use fader_chain::controller::{self, ObservedState, Reports, Returning, RoleChange};
 use fader_chain::{
     Configuration, DiskId, Guard, Guards, Identity, Incarnation, NodeId, Progress, Report, Role,
     Version, Wiring,
@@ -31,7 +32,7 @@ pub(crate) struct Ping {
 
 /// What the coordinator says to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pong {
+pub(crate) enum CoordinatorReply {
     /// The session lives.
     Heard {
         number: u64,
@@ -40,7 +41,7 @@ pub(crate) enum Pong {
     },
     /// The session is over, for ever.
     Over,
-    /// There is none for this disk: it is an old copy (C5).
+    /// There is none for this disk: it is an old copy (COORD-5).
     Refused,
     /// The configuration has changed.
     News(Arc<Configuration>),
@@ -60,20 +61,20 @@ pub(crate) struct Coordinator {
     size: usize,
     wiring: Wiring,
     configuration: Option<Arc<Configuration>>,
-    /// In the order in which they began; a life that is over stays, without a session.
+    /// In the order in which they began; an incarnation that is over stays, without a session.
     sessions: BTreeMap<Incarnation, Option<Session>>,
     order: Vec<Incarnation>,
-    /// How far each disk came, as was reported, or shown (C5).
+    /// How far each disk came, as was reported, or shown (COORD-5).
     progress: BTreeMap<DiskId, Progress>,
     reports: Reports,
     returning: Returning,
-    shift: Option<Shift>,
-    raises_floor: bool,
+    role_change: Option<RoleChange>,
+    raises_safe_point: bool,
     guards: Guards,
     /// Who was removed from among those that serve while its session lived (RM-1).
     pub(crate) wronged: Option<NodeId>,
     /// Who is to leave.
-    pub(crate) leavings: Leavings,
+    pub(crate) decommissions: Decommissions,
 }
 
 impl Coordinator {
@@ -88,11 +89,11 @@ impl Coordinator {
             progress: BTreeMap::new(),
             reports: Reports::default(),
             returning: Returning::default(),
-            shift: None,
-            raises_floor: false,
+            role_change: None,
+            raises_safe_point: false,
             guards,
             wronged: None,
-            leavings: Leavings::default(),
+            decommissions: Decommissions::default(),
         }
     }
 
@@ -102,28 +103,31 @@ impl Coordinator {
 
     /// Members whose sessions live.
     pub(crate) fn members(&self) -> impl Iterator<Item = Identity> {
-        let sessions = self.order.iter().filter_map(|life| self.sessions[life]);
+        let sessions = self
+            .order
+            .iter()
+            .filter_map(|incarnation| self.sessions[incarnation]);
         sessions.map(|session| session.member)
     }
 
     /// A member is heard.
-    pub(crate) fn on_ping(&mut self, now: u64, ping: Ping) -> Pong {
-        let life = ping.from.incarnation;
-        let is_new = !self.sessions.contains_key(&life);
+    pub(crate) fn on_ping(&mut self, now: u64, ping: Ping) -> CoordinatorReply {
+        let incarnation = ping.from.incarnation;
+        let is_new = !self.sessions.contains_key(&incarnation);
         let known = self.progress(ping.from.disk);
         if is_new && ping.shown < known && self.guards.has(Guard::CopyRefused) {
-            return Pong::Refused;
+            return CoordinatorReply::Refused;
         }
         if is_new {
-            self.order.push(life);
+            self.order.push(incarnation);
             self.progress.insert(ping.from.disk, known.max(ping.shown));
         }
-        let session = self.sessions.entry(life).or_insert(Some(Session {
+        let session = self.sessions.entry(incarnation).or_insert(Some(Session {
             member: ping.from,
             heard_at: now,
         }));
         let Some(session) = session else {
-            return Pong::Over;
+            return CoordinatorReply::Over;
         };
         session.heard_at = now;
         for report in ping.reports {
@@ -134,7 +138,7 @@ impl Coordinator {
                 .note(&report);
         }
         let newer = |newest: &&Arc<Configuration>| ping.epoch < newest.epoch;
-        Pong::Heard {
+        CoordinatorReply::Heard {
             number: ping.number,
             news: self.configuration.as_ref().filter(newer).cloned(),
         }
@@ -156,8 +160,8 @@ impl Coordinator {
     pub(crate) fn step(&mut self, now: u64) -> Option<Arc<Configuration>> {
         self.expire(now);
         let current = self.configuration.clone();
-        let facts = self.facts(now);
-        let next = self.next(current.as_deref(), &facts)?;
+        let observed = self.observed(now);
+        let next = self.next(current.as_deref(), &observed)?;
         self.publish(current.map_or(0, |current| current.epoch), next)
     }
 
@@ -165,18 +169,20 @@ impl Coordinator {
     pub(crate) fn next(
         &self,
         current: Option<&Configuration>,
-        facts: &Facts,
+        observed: &ObservedState,
     ) -> Option<Configuration> {
         match current {
             None => {
-                let all = facts.sessions.len() == self.size;
-                all.then(|| controller::first(&facts.sessions, facts.wiring, facts.version))
+                let all = observed.sessions.len() == self.size;
+                all.then(|| {
+                    controller::first(&observed.sessions, observed.wiring, observed.version)
+                })
             }
-            Some(current) => controller::next_guarded(current, facts, &self.guards),
+            Some(current) => controller::next_guarded(current, observed, &self.guards),
         }
     }
 
-    /// C1: takes a configuration from a controller that read the one of epoch `expected`.
+    /// COORD-1: takes a configuration from a controller that read the one of epoch `expected`.
     pub(crate) fn publish(
         &mut self,
         expected: u64,
@@ -189,32 +195,32 @@ impl Coordinator {
         if self
             .configuration
             .as_ref()
-            .is_some_and(|current| current.floor < next.floor)
+            .is_some_and(|current| current.safe_point < next.safe_point)
         {
-            self.raises_floor = false;
+            self.raises_safe_point = false;
         }
         self.wronged = self.wronged.or(self.wrong(&next));
-        self.leavings
+        self.decommissions
             .on_published(self.configuration.as_deref(), &next);
         let next = Arc::new(next);
         self.configuration = Some(next.clone());
         Some(next)
     }
 
-    /// RM-1: who serves, and whose session lives, and has no seat in `next`.
+    /// RM-1: who serves, and whose session lives, and has no membership in `next`.
     fn wrong(&self, next: &Configuration) -> Option<NodeId> {
         let current = self.configuration.as_ref()?;
-        let mut seats = current.seats.iter();
-        let wronged = seats.find(|seat| {
-            let lives = matches!(self.sessions.get(&seat.incarnation), Some(Some(_)));
-            seat.role == Role::Serving && lives && next.seat(seat.node).is_none()
+        let mut members = current.members.iter();
+        let wronged = members.find(|member| {
+            let incarnations = matches!(self.sessions.get(&member.incarnation), Some(Some(_)));
+            member.role == Role::Serving && incarnations && next.member(member.node).is_none()
         });
-        wronged.map(|seat| seat.node)
+        wronged.map(|member| member.node)
     }
 
-    /// A life is over by its own word.
-    pub(crate) fn close(&mut self, life: Incarnation) {
-        self.sessions.insert(life, None);
+    /// An incarnation is over by its own word.
+    pub(crate) fn close(&mut self, incarnation: Incarnation) {
+        self.sessions.insert(incarnation, None);
     }
 
     /// It was down: no session may end for what was not heard meanwhile.
@@ -226,16 +232,16 @@ impl Coordinator {
     }
 
     /// An operator, or the judge of slow members, wants this.
-    pub(crate) fn shift(&mut self, shift: Shift) {
-        self.shift = Some(shift);
+    pub(crate) fn role_change(&mut self, role_change: RoleChange) {
+        self.role_change = Some(role_change);
     }
 
-    /// Nobody wants anything any more.
+    /// No client wants anything any more.
     pub(crate) fn content(&mut self) {
-        self.shift = None;
-        self.raises_floor = false;
+        self.role_change = None;
+        self.raises_safe_point = false;
         if let Some(newest) = &self.configuration {
-            self.leavings.on_calm(newest);
+            self.decommissions.on_calm(newest);
         }
     }
 
@@ -246,23 +252,23 @@ impl Coordinator {
         };
     }
 
-    pub(crate) fn raise_floor(&mut self) {
-        self.raises_floor = true;
+    pub(crate) fn raise_safe_point(&mut self) {
+        self.raises_safe_point = true;
     }
 
     /// What a controller finds. A wish that cannot be had now is given up.
-    pub(crate) fn facts(&mut self, now: u64) -> Facts {
+    pub(crate) fn observed(&mut self, now: u64) -> ObservedState {
         let sessions: Vec<Identity> = self.members().collect();
-        Facts {
+        ObservedState {
             restart: self.chosen(now, &sessions),
             sessions,
             unheard: Vec::new(),
             reports: self.reports.clone(),
-            size: self.size - self.leavings.missing(),
-            unwanted: self.leavings.unwanted(),
+            size: self.size - self.decommissions.missing(),
+            unwanted: self.decommissions.unwanted(),
             wiring: self.wiring,
-            shift: self.shift.take(),
-            raise_floor: self.raises_floor,
+            role_change: self.role_change.take(),
+            raise_safe_point: self.raises_safe_point,
             version: Version::NEWEST,
         }
     }

@@ -1,9 +1,10 @@
 //! A member's disk: records that become durable in order, and an engine whose state follows them.
 //!
-//! Invariants (docs/protocol, `record.rs` of the chain):
-//! - J1 after a crash the records are a prefix of what was written, at least up to the last sync.
-//! - J2 the engine's state is at most as new as the entries in the surviving records; each entry is
-//!   in it whole, with its id, or not at all (I22).
+//! Invariants (docs/internals/protocol, `record.rs` of the chain):
+//! - (RECORD-1) after a crash the records are a prefix of what was written, at least up to the last
+//!   sync.
+//! - (RECORD-2) the engine's state is at most as new as the entries in the surviving records. Each
+//!   entry is in it whole, with its id, or not at all (I22).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,8 +12,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Direction, DiskId, Durable, EntryId, Fill, Lsn, Mutation, Progress, RangeContent, Record,
-    Register, Scan, View, ViewError,
+    Direction, DiskId, EntryId, Lsn, Mutation, Progress, RangeContent, Record, RecoveredState,
+    Register, Scan, TransferStep, View, ViewError,
 };
 
 use super::plan::RotHow;
@@ -34,7 +35,7 @@ pub(crate) struct State {
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Apply(EntryId, Arc<Vec<Mutation>>),
-    Fill(Fill),
+    Fill(TransferStep),
 }
 
 /// What has been done, as a replica is to hear it.
@@ -48,7 +49,7 @@ pub(crate) enum Done {
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     pub(crate) id: DiskId,
-    durable: Durable,
+    durable: RecoveredState,
     unsynced: VecDeque<(Lsn, Record)>,
     /// The state that survives a crash for certain.
     settled: State,
@@ -66,7 +67,7 @@ impl Disk {
     pub(crate) fn new(id: DiskId) -> Self {
         Disk {
             id,
-            durable: Durable::default(),
+            durable: RecoveredState::default(),
             unsynced: VecDeque::new(),
             settled: State::default(),
             recent: VecDeque::new(),
@@ -119,7 +120,7 @@ impl Disk {
     }
 
     /// One row is another; says whether there was one, and nothing but a comparison can tell.
-    pub(crate) fn rot(&mut self, row: u64, how: RotHow) -> bool {
+    pub(crate) fn bit_rot(&mut self, row: u64, how: RotHow) -> bool {
         let count = self.settled.pairs.len().max(1);
         let row = self.settled.pairs.iter().nth(row as usize % count);
         let Some((key, value)) = row.map(|(key, value)| (key.clone(), value.clone())) else {
@@ -189,7 +190,7 @@ impl Disk {
         copy
     }
 
-    /// What it shows to whoever starts on it.
+    /// What it shows to a member that starts on it.
     pub(crate) fn progress(&self) -> Progress {
         let applied = match self.state.is_filling {
             true => EntryId::ZERO,
@@ -199,7 +200,7 @@ impl Disk {
     }
 
     /// What a starting process finds.
-    pub(crate) fn durable(&self) -> Durable {
+    pub(crate) fn durable(&self) -> RecoveredState {
         self.durable.clone()
     }
 }
@@ -224,9 +225,9 @@ impl State {
             }
             Work::Fill(fill) => {
                 match fill {
-                    Fill::Begin => self.is_filling = true,
-                    Fill::Range(range) => self.replace(range),
-                    Fill::End { at } => {
+                    TransferStep::Begin => self.is_filling = true,
+                    TransferStep::Range(range) => self.replace(range),
+                    TransferStep::End { at } => {
                         self.is_filling = false;
                         self.is_rotten = false;
                         self.applied = *at;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fader_chain::{Configuration, Envelope, Incarnation, Lsn, RequestId, Role};
 
-use super::coordinator::{Ping, Pong};
+use super::coordinator::{CoordinatorReply, Ping};
 use super::network::{End, Kind};
 use super::operator::Turn;
 use super::stops::Sent;
@@ -19,8 +19,8 @@ pub(crate) enum Event {
     /// What follows is for one process only.
     To {
         machine: usize,
-        life: u64,
-        what: What,
+        incarnation: u64,
+        what: ProcessEvent,
     },
     /// A message arrives, unless the network is cut by now.
     Arrive {
@@ -34,8 +34,8 @@ pub(crate) enum Event {
     Clock(Sent),
     /// At the coordinator.
     Ping(Ping),
-    /// At a member, in the life that it is meant for.
-    Pong(Incarnation, Pong),
+    /// At a member, in the incarnation that it is meant for.
+    Pong(Incarnation, CoordinatorReply),
     /// The coordinator looks around.
     CoordinatorTick,
     /// A controller takes its next step.
@@ -56,7 +56,7 @@ pub(crate) enum Event {
 
 /// What happens to a process.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum ProcessEvent {
     Tick,
     Flush,
     Synced(Lsn),
@@ -66,7 +66,7 @@ pub(crate) enum What {
     Abandon { call: usize },
     Message(Envelope),
     Clock(Sent),
-    Pong(Pong),
+    Pong(CoordinatorReply),
     Turn(Turn),
 }
 
@@ -82,9 +82,9 @@ impl World {
             Event::Start { machine } => self.start(machine),
             Event::To {
                 machine,
-                life,
+                incarnation,
                 what,
-            } => self.process_gets(machine, life, what),
+            } => self.process_gets(machine, incarnation, what),
             Event::Arrive { from, to, event } => {
                 let is_heard = match &*event {
                     Event::Message(envelope) => {
@@ -123,27 +123,29 @@ impl World {
                     return;
                 };
                 let what = match event {
-                    Event::Message(envelope) => What::Message(envelope),
-                    Event::Clock(sent) => What::Clock(sent),
-                    Event::Pong(life, pong) if self.lives(machine, life) => What::Pong(pong),
+                    Event::Message(envelope) => ProcessEvent::Message(envelope),
+                    Event::Clock(sent) => ProcessEvent::Clock(sent),
+                    Event::Pong(incarnation, pong) if self.is_running(machine, incarnation) => {
+                        ProcessEvent::Pong(pong)
+                    }
                     _ => return,
                 };
-                let life = self.machines[machine].life;
-                self.process_gets(machine, life, what);
+                let incarnation = self.machines[machine].incarnation;
+                self.process_gets(machine, incarnation, what);
             }
             _ => {}
         }
     }
 
-    fn lives(&self, machine: usize, life: Incarnation) -> bool {
+    fn is_running(&self, machine: usize, incarnation: Incarnation) -> bool {
         let process = self.machines[machine].process.as_ref();
-        process.is_some_and(|process| process.me.incarnation == life)
+        process.is_some_and(|process| process.me.incarnation == incarnation)
     }
 
     /// A process that stands still hears of everything when it goes on.
-    fn process_gets(&mut self, machine: usize, life: u64, what: What) {
+    fn process_gets(&mut self, machine: usize, incarnation: u64, what: ProcessEvent) {
         let here = &self.machines[machine];
-        if here.life != life || here.process.is_none() {
+        if here.incarnation != incarnation || here.process.is_none() {
             return;
         }
         if self.now < here.paused_until {
@@ -152,7 +154,7 @@ impl World {
                 at,
                 Event::To {
                     machine,
-                    life,
+                    incarnation,
                     what,
                 },
             );
@@ -162,18 +164,18 @@ impl World {
     }
 
     /// Plans something for the process that runs now.
-    pub(crate) fn plan_for(&mut self, machine: usize, delay: u64, what: What) {
-        let life = self.machines[machine].life;
+    pub(crate) fn plan_for(&mut self, machine: usize, delay: u64, what: ProcessEvent) {
+        let incarnation = self.machines[machine].incarnation;
         let event = Event::To {
             machine,
-            life,
+            incarnation,
             what,
         };
         self.queue.plan(self.now + delay, event);
     }
 
     pub(crate) fn plan_tick(&mut self, machine: usize) {
-        self.plan_for(machine, TICK, What::Tick);
+        self.plan_for(machine, TICK, ProcessEvent::Tick);
     }
 
     fn coordinator_tick(&mut self) {
@@ -187,9 +189,9 @@ impl World {
             return;
         }
         let now = self.coordinator_clock.steady(self.now);
-        let life = ping.from.incarnation;
+        let incarnation = ping.from.incarnation;
         let answer = self.coordinator.on_ping(now, ping);
-        self.send(End::Coordinator, from, &Event::Pong(life, answer));
+        self.send(End::Coordinator, from, &Event::Pong(incarnation, answer));
         self.coordinator_acts();
     }
 
@@ -221,13 +223,16 @@ impl World {
     pub(crate) fn on_published(&mut self, next: &Arc<Configuration>) {
         self.note(crate::history::Fact::Published(next.clone()));
         if let Some(node) = self.coordinator.wronged.take() {
-            self.fail("RM-1", format!("{node} serves, lives, and is removed"));
+            self.fail(
+                "RM-1",
+                format!("{node} serves, has a session, and is removed"),
+            );
         }
         // It was made equal to the others.
         let serves = |here: &super::Machine| {
-            let life = here.process.as_ref().map(|it| it.me.incarnation);
-            let mut seats = next.seats.iter();
-            seats.any(|it| it.role == Role::Serving && Some(it.incarnation) == life)
+            let incarnation = here.process.as_ref().map(|it| it.me.incarnation);
+            let mut members = next.members.iter();
+            members.any(|it| it.role == Role::Serving && Some(it.incarnation) == incarnation)
         };
         let copies = self.machines.iter_mut().filter(|it| it.is_copy);
         for here in copies {
@@ -235,7 +240,7 @@ impl World {
         }
         let members: Vec<_> = self.coordinator.members().collect();
         for member in members {
-            let news = Event::Pong(member.incarnation, Pong::News(next.clone()));
+            let news = Event::Pong(member.incarnation, CoordinatorReply::News(next.clone()));
             self.send(End::Coordinator, End::Member(member.node), &news);
         }
     }

@@ -1,17 +1,17 @@
 //! What goes wrong.
 
-use fader_chain::controller::Shift;
+use fader_chain::controller::RoleChange;
 use fader_chain::{DiskId, NodeId};
 
 use super::disk::Disk;
 use super::events::Event;
-use super::network::{End, Weather};
+use super::network::{End, NetworkFaults};
 use super::plan::{Fault, Micros};
 use super::{SESSION, World};
 use crate::history::Fact;
 
 /// The network when faults are over; in some runs it loses a little even then.
-const CALM: Weather = Weather {
+const CALM: NetworkFaults = NetworkFaults {
     delay_min: 200,
     delay_max: 1_000,
     loss: 0,
@@ -58,11 +58,11 @@ impl World {
             Fault::Lose(machine, down) => self.lose(machine % count, down),
             Fault::FailSync(machine) => self.machines[machine % count].fails_sync = true,
             Fault::Slow(machine, time) => self.machines[machine % count].slow_until = now + time,
-            Fault::Promote(machine) => self.shift(machine % count, Shift::Head),
-            Fault::Back(machine) => self.shift(machine % count, Shift::Back),
-            Fault::Demote(machine) => self.shift(machine % count, Shift::Demote),
+            Fault::Promote(machine) => self.role_change(machine % count, RoleChange::Head),
+            Fault::Back(machine) => self.role_change(machine % count, RoleChange::Back),
+            Fault::Demote(machine) => self.role_change(machine % count, RoleChange::Demote),
             Fault::Rewire => self.coordinator.rewire(),
-            Fault::Collect => self.coordinator.raise_floor(),
+            Fault::Collect => self.coordinator.raise_safe_point(),
             Fault::Spoil(machine) => self.spoil(machine % count),
             Fault::Full(machine, time) => self.stop(machine % count, time),
             Fault::Copy(machine) => self.copy(machine % count),
@@ -75,7 +75,7 @@ impl World {
             Fault::Leave(machine) => self.leave(machine % count),
             Fault::Stay(machine) => {
                 self.coordinator
-                    .leavings
+                    .decommissions
                     .stay(self.machines[machine % count].node);
             }
         }
@@ -87,7 +87,7 @@ impl World {
         self.is_calm = true;
         self.coordinator.content();
         self.network.heal();
-        self.network.change(Weather {
+        self.network.change(NetworkFaults {
             loss: self.plan.calm_loss,
             ..CALM
         });
@@ -109,11 +109,12 @@ impl World {
         self.network.cut(end(from), end(to), until);
     }
 
-    fn shift(&mut self, machine: usize, shift: fn(NodeId) -> Shift) {
-        self.coordinator.shift(shift(self.machines[machine].node));
+    fn role_change(&mut self, machine: usize, role_change: fn(NodeId) -> RoleChange) {
+        self.coordinator
+            .role_change(role_change(self.machines[machine].node));
     }
 
-    /// A process stops for a time, and ends its session: nobody is to wait for it (I23).
+    /// A process stops for a time, and ends its session: no member is to wait for it (I23).
     fn stop(&mut self, machine: usize, time: Micros) {
         let Some(process) = &self.machines[machine].process else {
             return;
@@ -141,7 +142,7 @@ impl World {
         }
     }
 
-    /// Somebody makes a copy of a disk.
+    /// A copy of a disk is made.
     fn copy(&mut self, machine: usize) {
         let here = &mut self.machines[machine];
         if here.is_sound() {
@@ -170,7 +171,7 @@ impl World {
     }
 
     /// The copy lacks entries that the disk has, but nothing that its member reported. All that
-    /// served last go down, and return within a session: it is the first, and is not to be the one
+    /// served last go down, and return within a session. It is the first, and is not to be the one
     /// that the chain begins again with (AL-1).
     fn put_twin_back(&mut self, machine: usize, down: Micros) {
         let here = &self.machines[machine];
@@ -218,23 +219,24 @@ impl World {
         self.note(Fact::DiskLost { node });
     }
 
-    /// C5: the coordinator says that the disk is an old copy of itself. It goes as a damaged one.
+    /// COORD-5: the coordinator says that the disk is an old copy of itself. It goes as a damaged
+    /// one.
     pub(crate) fn refused(&mut self, machine: usize) {
         let here = &mut self.machines[machine];
         if !here.is_copy {
             let node = here.node;
-            self.fail("C5", format!("{node} is refused with its own disk"));
+            self.fail("COORD-5", format!("{node} is refused with its own disk"));
             return;
         }
         (here.is_copy, here.is_spoilt) = (false, true);
         self.crash(machine, 1_000);
     }
 
-    /// Whether a machine may start. One whose disk is damaged waits until nobody counts on it.
+    /// Whether a machine may start. One whose disk is damaged waits until no chain counts on it.
     pub(crate) fn may_start(&mut self, machine: usize) -> bool {
         let here = &self.machines[machine];
-        if self.coordinator.leavings.is_gone(here.node) {
-            // It sets its folder aside: nobody is to count on it.
+        if self.coordinator.decommissions.is_gone(here.node) {
+            // It sets its folder aside: no chain is to count on it.
             self.change_disk(machine);
             return true;
         }
@@ -261,7 +263,7 @@ impl World {
         let node = self.new_node();
         let disk = Disk::new(DiskId(self.random.name()));
         let here = &mut self.machines[machine];
-        self.coordinator.leavings.lose(here.node);
+        self.coordinator.decommissions.lose(here.node);
         (here.node, here.disk) = (node, disk);
         (here.is_spoilt, here.is_copy) = (false, false);
     }
@@ -273,13 +275,13 @@ impl World {
         };
         let lost = self.machines[machine].node;
         let is_safe = |other: &super::Machine| {
-            let seat = configuration.seat(other.node);
+            let member = configuration.member(other.node);
             let serves = configuration.serving().any(|node| node == other.node);
-            let life = other.process.as_ref().map(|process| process.me.incarnation);
+            let incarnation = other.process.as_ref().map(|process| process.me.incarnation);
             other.node != lost
                 && other.is_sound()
                 && serves
-                && life == seat.map(|seat| seat.incarnation)
+                && incarnation == member.map(|member| member.incarnation)
         };
         self.machines.iter().any(is_safe)
     }

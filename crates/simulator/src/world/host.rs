@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use fader_chain::{
-    Accepted, Change, Decided, EntryId, Host, Marks, Operation, Register, Settled, Token, View,
-    ViewError,
+    Accepted, Change, CorrelationId, Decided, EntryId, Host, Operation, Register, Settled,
+    TombstonePolicy, View, ViewError,
 };
 
 use super::disk::Disk;
@@ -17,14 +17,14 @@ use crate::service::{Answer, PAIRS, Service, State, pairs_value};
 /// The shell during one step.
 pub(crate) struct Shell<'a> {
     pub(crate) disk: &'a mut Disk,
-    pub(crate) requests: &'a BTreeMap<Token, Request>,
+    pub(crate) requests: &'a BTreeMap<CorrelationId, Request>,
     pub(crate) service: Service,
     /// The operator's requests.
     pub(crate) turns: &'a Turns,
     /// What becomes of marks; by the collection's mode if none is given.
-    pub(crate) marks: Option<Marks>,
+    pub(crate) marks: Option<TombstonePolicy>,
     /// What was decided in this step.
-    pub(crate) answers: RefCell<BTreeMap<Token, Bytes>>,
+    pub(crate) answers: RefCell<BTreeMap<CorrelationId, Bytes>>,
 }
 
 /// A view, as the service reads it.
@@ -71,7 +71,7 @@ fn put_pairs(pairs: u64) -> Change {
 }
 
 impl Shell<'_> {
-    fn marks(&self, newest: &dyn View) -> Result<Marks, ViewError> {
+    fn marks(&self, newest: &dyn View) -> Result<TombstonePolicy, ViewError> {
         self.marks.map_or_else(|| operator::marks(newest), Ok)
     }
 }
@@ -81,7 +81,7 @@ impl Host for Shell<'_> {
         self.disk.state()
     }
 
-    fn decide(&self, token: Token, newest: &dyn View) -> Result<Decided, ViewError> {
+    fn decide(&self, token: CorrelationId, newest: &dyn View) -> Result<Decided, ViewError> {
         if let Some(turn) = self.turns.get(&token) {
             return operator::decide(*turn, newest);
         }
@@ -104,7 +104,7 @@ impl Host for Shell<'_> {
 
     fn accept(
         &self,
-        token: Token,
+        token: CorrelationId,
         tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         if self.marks.is_none() && !operator::takes_eventual(tentative)? {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fader_chain::clocks::Clocks;
 use fader_chain::{
-    Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Progress, Replica, Report, Token, Tuning,
+    CorrelationId, Entry, EntryId, Identity, Incarnation, Lsn, NodeId, Progress, Replica,
+    ReplicaSettings, Report,
 };
 
 use super::clock::Clock;
@@ -21,7 +22,7 @@ pub(crate) struct Machine {
     pub(crate) disk: Disk,
     pub(crate) clock: Clock,
     /// The process's number: what was planned for an earlier one does not happen.
-    pub(crate) life: u64,
+    pub(crate) incarnation: u64,
     pub(crate) process: Option<Process>,
     pub(crate) paused_until: u64,
     /// Whether its clock stood still, and its process cannot know it yet.
@@ -29,9 +30,9 @@ pub(crate) struct Machine {
     pub(crate) deaf_until: u64,
     pub(crate) slow_until: u64,
     pub(crate) fails_sync: bool,
-    /// Whether its disk was found damaged: it goes when nobody counts on it.
+    /// Whether its disk was found damaged: it goes when no chain counts on it.
     pub(crate) is_spoilt: bool,
-    /// A copy of its disk that somebody made.
+    /// A copy of its disk that was made.
     pub(crate) backup: Option<Box<Disk>>,
     /// Whether its disk is such a copy, and lacks what was acknowledged since.
     pub(crate) is_copy: bool,
@@ -52,8 +53,8 @@ pub(crate) struct Process {
     pub(crate) works: VecDeque<Work>,
     pub(crate) is_flush_planned: bool,
     /// The requests under way, and the calls they belong to.
-    pub(crate) requests: BTreeMap<Token, Request>,
-    pub(crate) calls: BTreeMap<Token, usize>,
+    pub(crate) requests: BTreeMap<CorrelationId, Request>,
+    pub(crate) calls: BTreeMap<CorrelationId, usize>,
     /// What the operator asked.
     pub(crate) turns: Turns,
     /// Entries written, by id: the log as the disk knows it.
@@ -103,7 +104,7 @@ impl Machine {
             node,
             disk,
             clock,
-            life: 0,
+            incarnation: 0,
             process: None,
             paused_until: 0,
             unaware: None,
@@ -166,8 +167,8 @@ pub(crate) fn identity(machine: &Machine, incarnation: u128) -> Identity {
 }
 
 /// How replicas are tuned in a world, where everything takes less time.
-pub(crate) fn tuning(idle_ms: u64) -> Tuning {
-    Tuning {
+pub(crate) fn settings(idle_ms: u64) -> ReplicaSettings {
+    ReplicaSettings {
         window_entries: 16,
         uncommitted_max: 64,
         append_entries_max: 4,

@@ -1,5 +1,5 @@
-//! The head's role moves between live members, and moves on before all have heard of it
-//! (docs/protocol/reconfiguration.md, RM-3): a head that is one no more goes on numbering.
+//! The head's role moves between live members, and moves on before all have heard of it. A head
+//! that is one no more goes on numbering (docs/internals/protocol/reconfiguration.md, RM-3).
 
 use super::plan::{Fault, Micros, Plan};
 use super::random::Random;

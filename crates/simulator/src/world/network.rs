@@ -24,7 +24,7 @@ pub enum Kind {
     /// Confirmations and commits.
     Confirms,
     /// Greetings.
-    Greetings,
+    Handshakes,
     /// Version queries.
     Queries,
     /// Operations, and that they are held.
@@ -48,7 +48,7 @@ impl Kind {
     pub const ALL: [Kind; 11] = [
         Kind::Entries,
         Kind::Confirms,
-        Kind::Greetings,
+        Kind::Handshakes,
         Kind::Queries,
         Kind::Offers,
         Kind::Promotions,
@@ -64,14 +64,14 @@ impl Kind {
         match message {
             Message::Append { .. } | Message::Resend { .. } => Kind::Entries,
             Message::Confirm { .. } | Message::Commit { .. } => Kind::Confirms,
-            Message::Hello { .. } => Kind::Greetings,
+            Message::Hello { .. } => Kind::Handshakes,
             Message::Query { .. } | Message::QueryAnswer { .. } => Kind::Queries,
             Message::Offer { .. } | Message::Held { .. } => Kind::Offers,
             Message::Promote { .. } => Kind::Promotions,
             Message::Show { .. } | Message::Shown { .. } => Kind::Shows,
             Message::Overlay { .. } => Kind::Overlays,
             Message::Gather { .. } | Message::Gathered { .. } => Kind::Barriers,
-            Message::FillAsk { .. } | Message::FillPart { .. } => Kind::Fills,
+            Message::TransferRequest { .. } | Message::TransferChunk { .. } => Kind::Fills,
             Message::Digest { .. } | Message::Compared { .. } => Kind::Digests,
         }
     }
@@ -79,7 +79,7 @@ impl Kind {
 
 /// How a network behaves where it is not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weather {
+pub struct NetworkFaults {
     /// The least delay, in microseconds.
     pub delay_min: u64,
     /// The greatest delay of a message that is not stray.
@@ -88,7 +88,7 @@ pub struct Weather {
     pub loss: u32,
     /// Messages that arrive twice, of a thousand.
     pub twice: u32,
-    /// Messages of which another copy arrives when nobody expects it any more, of a thousand.
+    /// Messages of which another copy arrives when it is not expected any more, of a thousand.
     pub stray: u32,
     /// The greatest delay of such a copy.
     pub stray_max: u64,
@@ -97,7 +97,7 @@ pub struct Weather {
 /// The network of a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
-    weather: Weather,
+    network_faults: NetworkFaults,
     /// Until when each direction is cut.
     cuts: BTreeMap<(End, End), u64>,
     /// Until when messages of one kind are lost in one direction.
@@ -105,9 +105,9 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(weather: Weather) -> Self {
+    pub(crate) fn new(network_faults: NetworkFaults) -> Self {
         Network {
-            weather,
+            network_faults,
             cuts: BTreeMap::new(),
             mutes: BTreeMap::new(),
         }
@@ -125,9 +125,9 @@ impl Network {
         *mute = until.max(*mute);
     }
 
-    /// From now on the weather is this.
-    pub(crate) fn change(&mut self, weather: Weather) {
-        self.weather = weather;
+    /// From now on these are the fault rates.
+    pub(crate) fn change(&mut self, network_faults: NetworkFaults) {
+        self.network_faults = network_faults;
     }
 
     /// Ends all cuts.
@@ -149,16 +149,19 @@ impl Network {
 
     /// When the copies of a message sent now arrive; stray copies too.
     pub(crate) fn deliveries(&self, now: u64, random: &mut Random) -> Vec<u64> {
-        let weather = &self.weather;
+        let network_faults = &self.network_faults;
         let mut deliveries = Vec::new();
-        if !random.chance(weather.loss) {
-            deliveries.push(now + random.skewed(weather.delay_min, weather.delay_max));
+        if !random.chance(network_faults.loss) {
+            deliveries
+                .push(now + random.skewed(network_faults.delay_min, network_faults.delay_max));
         }
-        if random.chance(weather.twice) {
-            deliveries.push(now + random.skewed(weather.delay_min, weather.delay_max));
+        if random.chance(network_faults.twice) {
+            deliveries
+                .push(now + random.skewed(network_faults.delay_min, network_faults.delay_max));
         }
-        if random.chance(weather.stray) {
-            deliveries.push(now + random.between(weather.delay_max, weather.stray_max));
+        if random.chance(network_faults.stray) {
+            deliveries
+                .push(now + random.between(network_faults.delay_max, network_faults.stray_max));
         }
         deliveries
     }

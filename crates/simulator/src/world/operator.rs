@@ -1,5 +1,5 @@
-//! An operator who changes the mode of the collection, in some runs: at times of the plan, and as
-//! often as it takes, through whoever is head.
+//! An operator who changes the mode of the collection, in some runs. It does so at times of the
+//! plan, and as often as it takes, through the head of the time.
 //!
 //! The collection of such a run begins `strong`, and all registers are in it. What is chosen about
 //! it comes from a source of its own, so that the rest of a run is what it is without.
@@ -7,10 +7,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use fader_chain::{Change, Decided, EntryId, Input, Marks, Mode, Standing, Token, View, ViewError};
+use fader_chain::{
+    Change, CorrelationId, Decided, EntryId, Input, Mode, ModeState, TombstonePolicy, View,
+    ViewError,
+};
 
 use super::World;
-use super::events::{Event, What};
+use super::events::{Event, ProcessEvent};
 use super::plan::{Micros, Order};
 use super::random::Random;
 use crate::history::Request;
@@ -29,7 +32,7 @@ const TOKENS: u64 = 1 << 40;
 pub struct Wish {
     /// The mode.
     pub mode: Mode,
-    /// Whether it is to become strong without members that are away.
+    /// Whether it is to become strong without members that are absent.
     pub abandon: bool,
 }
 
@@ -87,19 +90,19 @@ pub(crate) fn collected(name: &'static str) -> Bytes {
 
 /// The service's part in a change of mode.
 pub(crate) fn decide(turn: Turn, newest: &dyn View) -> Result<Decided, ViewError> {
-    let standing = Standing::of(newest, COLLECTION)?;
+    let standing = ModeState::of(newest, COLLECTION)?;
     let (mode, abandon) = match turn {
         Turn::Begin(Wish { mode, abandon }) if mode == Mode::Strong => {
             let begins = standing.mode.settles_eventual();
-            (if begins { Mode::Closing } else { mode }, abandon)
+            (if begins { Mode::Draining } else { mode }, abandon)
         }
         Turn::Begin(Wish { mode, .. }) => (mode, false),
-        Turn::Close if standing.mode == Mode::Closing => (Mode::Drained, false),
+        Turn::Close if standing.mode == Mode::Draining => (Mode::Drained, false),
         Turn::Close => (Mode::Strong, false),
     };
-    let is_awaited = standing.mode == Mode::Closing && !standing.is_abandoned;
+    let is_awaited = standing.mode == Mode::Draining && !standing.is_abandoned;
     let is_done = mode == standing.mode.promised() && !(abandon && is_awaited);
-    let change = Change::turn(COLLECTION, mode, abandon);
+    let change = Change::set_mode(COLLECTION, mode, abandon);
     Ok(Decided {
         changes: match turn {
             Turn::Begin(_) if is_done => Vec::new(),
@@ -112,21 +115,21 @@ pub(crate) fn decide(turn: Turn, newest: &dyn View) -> Result<Decided, ViewError
 
 /// Whether eventual writes are taken.
 pub(crate) fn takes_eventual(state: &dyn View) -> Result<bool, ViewError> {
-    Ok(Standing::of(state, COLLECTION)?.mode.takes_eventual())
+    Ok(ModeState::of(state, COLLECTION)?.mode.takes_eventual())
 }
 
 /// What becomes of the marks of a merge.
-pub(crate) fn marks(newest: &dyn View) -> Result<Marks, ViewError> {
-    let standing = Standing::of(newest, COLLECTION)?;
+pub(crate) fn marks(newest: &dyn View) -> Result<TombstonePolicy, ViewError> {
+    let standing = ModeState::of(newest, COLLECTION)?;
     Ok(match standing.mode.keeps_marks() {
-        true => Marks::Kept,
-        false => Marks::Dropped,
+        true => TombstonePolicy::Kept,
+        false => TombstonePolicy::Dropped,
     })
 }
 
 /// Up to where `state` may have been changed without marks, of what it shows as of `commit`.
-pub(crate) fn floor(state: &dyn View, commit: EntryId) -> EntryId {
-    let standing = Standing::of(state, COLLECTION).expect("a simulated engine reads");
+pub(crate) fn safe_point(state: &dyn View, commit: EntryId) -> EntryId {
+    let standing = ModeState::of(state, COLLECTION).expect("a simulated engine reads");
     match standing.mode {
         Mode::Strong => commit,
         _ => standing.opened,
@@ -156,13 +159,13 @@ impl World {
         let Some(process) = here.process.as_ref() else {
             return;
         };
-        let standing = Standing::of(here.disk.state(), COLLECTION);
+        let standing = ModeState::of(here.disk.state(), COLLECTION);
         let standing = standing.expect("a simulated engine reads");
         let is_begun = match wish.mode {
             Mode::Strong => !standing.mode.takes_eventual(),
             mode => standing.mode == mode,
         };
-        let is_abandoned = standing.mode != Mode::Closing || standing.is_abandoned;
+        let is_abandoned = standing.mode != Mode::Draining || standing.is_abandoned;
         let turn = match wish.mode {
             _ if !is_begun || (wish.abandon && !is_abandoned) => Turn::Begin(wish),
             Mode::Strong if standing.mode != Mode::Strong => Turn::Close,
@@ -170,14 +173,14 @@ impl World {
         };
         let is_same = |other: &Turn| (*other == Turn::Close) == (turn == Turn::Close);
         if !process.turns.values().any(is_same) {
-            self.plan_for(machine, 0, What::Turn(turn));
+            self.plan_for(machine, 0, ProcessEvent::Turn(turn));
         }
     }
 
     /// The head is asked.
     pub(crate) fn turn(&mut self, machine: usize, turn: Turn) {
         self.turns += 1;
-        let token = Token(TOKENS + self.turns);
+        let token = CorrelationId(TOKENS + self.turns);
         let process = self.machines[machine].process.as_mut();
         let process = process.expect("events reach processes that run");
         process.turns.insert(token, turn);
@@ -202,7 +205,7 @@ impl World {
         };
         let states = self.machines.iter().map(|machine| machine.disk.state());
         for state in states {
-            let standing = Standing::of(state, COLLECTION).expect("a simulated engine reads");
+            let standing = ModeState::of(state, COLLECTION).expect("a simulated engine reads");
             if standing.mode.promised() != wish.mode {
                 return Err(format!("the mode is {}, not {}", standing.mode, wish.mode));
             }
@@ -212,4 +215,4 @@ impl World {
 }
 
 /// The requests of the operator that wait for an answer.
-pub(crate) type Turns = BTreeMap<Token, Turn>;
+pub(crate) type Turns = BTreeMap<CorrelationId, Turn>;

@@ -1,13 +1,13 @@
-//! What is to happen in a run: faults, weather and the work of clients, all chosen before it
+//! What is to happen in a run: faults, fault rates and the work of clients. All is chosen before it
 //! begins, so that a failing run can be made smaller by leaving things out.
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, EntryId, Tuning, Wiring};
+use fader_chain::{ElementOp, EntryId, ReplicaSettings, Wiring};
 
-use super::network::{Kind, Weather};
+use super::network::{Kind, NetworkFaults};
 use super::operator::{self, Wish};
 use super::random::Random;
-use super::theme::{self, Theme};
+use super::run_profile::{self, RunProfile};
 use crate::history::{Bound, Condition, Level, Request, Write};
 
 /// Microseconds of virtual time.
@@ -36,7 +36,7 @@ pub struct Choice {
     /// Whether the mode changes, where there are eventual operations; by the seed if none is given.
     pub modes: Option<bool>,
     /// What it is about; by the seed if none is given.
-    pub theme: Option<Theme>,
+    pub profile: Option<RunProfile>,
 }
 
 /// A run before it happens.
@@ -53,7 +53,7 @@ pub struct Plan {
     /// Whether there are eventual operations.
     pub mixed: bool,
     /// The network while there are faults.
-    pub weather: Weather,
+    pub network_faults: NetworkFaults,
     /// The longest sync of a disk.
     pub sync_max: Micros,
     /// The longest time before an engine does what it is given.
@@ -85,12 +85,12 @@ pub struct Plan {
     /// How long one takes from one step to the next, at most.
     pub control_max: Micros,
     /// What rots without being noticed when everything rests, in liveness mode.
-    pub rot: Option<Rot>,
+    pub bit_rot: Option<BitRot>,
 }
 
 /// A member's engine holds something else than what it was given, and no checksum says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rot {
+pub struct BitRot {
     /// Which of the machines that may.
     pub machine: usize,
     /// Which row.
@@ -149,7 +149,7 @@ pub enum Fault {
     Demote(usize),
     /// The other wiring.
     Rewire,
-    /// The floor is raised as far as it may be.
+    /// The safe point is raised as far as it may be.
     Collect,
     /// A checksum says that a member's log or engine is damaged: what is there is worth nothing.
     Spoil(usize),
@@ -157,14 +157,14 @@ pub enum Fault {
     Full(usize, Micros),
     /// Messages of one kind from one member to another are lost.
     Mute(usize, usize, Kind, Micros),
-    /// Somebody makes a copy of a member's disk.
+    /// A copy of a member's disk is made.
     Copy(usize),
     /// A copy is put back that passes for the disk, and all that served last begin again, each
     /// within a session.
     PutTwinBack(usize, Micros),
     /// And puts it back in the disk's place; the process starts again after some time.
     PutBack(usize, Micros),
-    /// The chain is placed elsewhere than at this member, for good, if it is at none but one.
+    /// The chain is permanently placed elsewhere than at this member, if it is at none but one.
     Leave(usize),
     /// It is to stay after all.
     Stay(usize),
@@ -240,7 +240,7 @@ impl Plan {
         let drawn = random.chance(700);
         let mixed = choice.mixed.unwrap_or(drawn);
         let calm_at = random.between(1_500_000, 4_000_000);
-        let weather = weather(&mut random);
+        let network_faults = network_faults(&mut random);
         let sync_max = *random.pick(&[0, 500, 3_000, 20_000]);
         let mut plan = Plan {
             seed,
@@ -248,12 +248,12 @@ impl Plan {
             members,
             wiring,
             mixed,
-            weather,
+            network_faults,
             sync_max,
             work_max: sync_max / 4,
             work_rest: 100,
             flush_max: *random.pick(&[0, 0, 300]),
-            idle_ms: Tuning::default().idle_ms,
+            idle_ms: ReplicaSettings::default().idle_ms,
             faults: Vec::new(),
             stops: false,
             modes: false,
@@ -264,7 +264,7 @@ impl Plan {
             calm_loss: 0,
             controllers: 0,
             control_max: 60_000,
-            rot: None,
+            bit_rot: None,
         };
         plan.faults = faults(&plan, &mut random);
         let count = random.between(2, 5);
@@ -272,9 +272,9 @@ impl Plan {
             .map(|client| orders(&plan, client, &mut random))
             .collect();
         more_faults(&mut plan);
-        rot(&mut plan);
-        if let Some(theme) = choice.theme.or_else(|| theme::drawn(seed, choice)) {
-            theme::shape(&mut plan, theme);
+        bit_rot(&mut plan);
+        if let Some(profile) = choice.profile.or_else(|| run_profile::drawn(seed, choice)) {
+            run_profile::shape(&mut plan, profile);
         } else if mixed && choice.modes != Some(false) {
             plan.wishes = operator::wishes(seed, choice.modes.is_some(), calm_at);
         }
@@ -331,10 +331,10 @@ fn surroundings(plan: &mut Plan) {
     }
 }
 
-fn rot(plan: &mut Plan) {
+fn bit_rot(plan: &mut Plan) {
     let random = &mut Random::new(plan.seed ^ 0x5171_1707);
     if plan.mode == Mode::Liveness && random.chance(500) {
-        plan.rot = Some(Rot {
+        plan.bit_rot = Some(BitRot {
             machine: random.below(plan.members as usize),
             row: random.number(),
             how: *random.pick(&[RotHow::Flip, RotHow::Drop, RotHow::Double]),
@@ -343,10 +343,10 @@ fn rot(plan: &mut Plan) {
     }
 }
 
-fn weather(random: &mut Random) -> Weather {
+fn network_faults(random: &mut Random) -> NetworkFaults {
     let is_rough = random.chance(600);
     let some = |rough: u32| if is_rough { rough } else { 0 };
-    Weather {
+    NetworkFaults {
         delay_min: *random.pick(&[100, 1_000]),
         delay_max: *random.pick(&[1_500, 5_000, 30_000]),
         loss: some(*random.pick(&[5, 20, 80])),

@@ -1,4 +1,4 @@
-//! The life of a process: the shell around one replica.
+//! The incarnation of a process: the shell around one replica.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::clocks::Clocks;
 use fader_chain::{
-    Configuration, Digest, Effect, EntryId, Input, Level as ReadLevel, Marks, NodeId, Record,
-    Replica, RequestId, Role, Scope, Stamp, Token,
+    Configuration, CorrelationId, Digest, Effect, EntryId, Input, Level as ReadLevel, NodeId,
+    Record, Replica, RequestId, Role, Scope, Stamp, TombstonePolicy,
 };
 
-use super::coordinator::{Ping, Pong};
+use super::coordinator::{CoordinatorReply, Ping};
 use super::disk::{Done, Work};
-use super::events::{Event, What};
+use super::events::{Event, ProcessEvent};
 use super::host::{Seen, Shell};
-use super::machine::{Process, identity, tuning};
+use super::machine::{Process, identity, settings};
 use super::network::End;
 use super::{LEASE, Micros, RHO_PPM, SESSION, World};
 use crate::history::{Bound, Call, Fact, Level, Outcome, Stamping};
@@ -33,9 +33,9 @@ impl World {
         }
         let incarnation = self.random.name();
         let here = &mut self.machines[machine];
-        here.life += 1;
+        here.incarnation += 1;
         let me = identity(here, incarnation);
-        let replica = guarded(Replica::new(me, tuning(self.plan.idle_ms)), &self.guards);
+        let replica = guarded(Replica::new(me, settings(self.plan.idle_ms)), &self.guards);
         let durable = here.disk.durable();
         let (applied, filling) = (here.disk.state().applied, here.disk.state().is_filling);
         let clocks = clocks(&self.guards);
@@ -73,7 +73,7 @@ impl World {
         let Some(process) = here.process.take() else {
             return;
         };
-        here.life += 1;
+        here.incarnation += 1;
         here.paused_until = 0;
         here.unaware = None;
         let survivors = here.disk.crash(&mut self.random);
@@ -87,22 +87,22 @@ impl World {
         self.queue.plan(self.now + down, Event::Start { machine });
     }
 
-    pub(crate) fn process_hears(&mut self, machine: usize, what: What) {
+    pub(crate) fn process_hears(&mut self, machine: usize, what: ProcessEvent) {
         match what {
-            What::Tick => {
+            ProcessEvent::Tick => {
                 self.plan_tick(machine);
                 self.ping(machine);
                 self.show_clock(machine);
                 self.input(machine, Input::Tick);
             }
-            What::Flush => {
+            ProcessEvent::Flush => {
                 self.process(machine).is_flush_planned = false;
                 self.input(machine, Input::Flush);
             }
-            What::Synced(upto) => self.synced(machine, upto),
-            What::Worked => self.worked(machine),
-            What::Request { call } => self.request(machine, call),
-            What::Outcome { call, names } => {
+            ProcessEvent::Synced(upto) => self.synced(machine, upto),
+            ProcessEvent::Worked => self.worked(machine),
+            ProcessEvent::Request { call } => self.request(machine, call),
+            ProcessEvent::Outcome { call, names } => {
                 let token = second_token_of(call);
                 self.process(machine).calls.insert(token, call);
                 let outcome = Input::Outcome {
@@ -112,7 +112,7 @@ impl World {
                 };
                 self.input(machine, outcome);
             }
-            What::Abandon { call } => {
+            ProcessEvent::Abandon { call } => {
                 let tokens = [token_of(call), second_token_of(call)];
                 for token in tokens {
                     let process = self.process(machine);
@@ -122,14 +122,14 @@ impl World {
                     }
                 }
             }
-            What::Message(envelope) => {
+            ProcessEvent::Message(envelope) => {
                 let node = self.machines[machine].node;
                 self.trace.message(self.now, node, &envelope);
                 self.input(machine, Input::Message(envelope));
             }
-            What::Clock(sent) => self.see_clock(machine, sent),
-            What::Pong(pong) => self.pong(machine, pong),
-            What::Turn(turn) => self.turn(machine, turn),
+            ProcessEvent::Clock(sent) => self.see_clock(machine, sent),
+            ProcessEvent::Pong(pong) => self.pong(machine, pong),
+            ProcessEvent::Turn(turn) => self.turn(machine, turn),
         }
     }
 
@@ -155,11 +155,11 @@ impl World {
         self.send(from, End::Coordinator, &Event::Ping(ping));
     }
 
-    fn pong(&mut self, machine: usize, pong: Pong) {
+    fn pong(&mut self, machine: usize, pong: CoordinatorReply) {
         let is_deaf = self.now < self.machines[machine].deaf_until;
         let process = self.process(machine);
         match pong {
-            Pong::Heard { number, news } => {
+            CoordinatorReply::Heard { number, news } => {
                 let length = LEASE - LEASE * RHO_PPM / 1_000_000;
                 let clocks = &process.clocks;
                 let holds = |sent_at: u64| clocks.holds(sent_at / 1_000);
@@ -171,11 +171,11 @@ impl World {
                     self.news(machine, news);
                 }
             }
-            Pong::News(news) if !is_deaf => self.news(machine, news),
-            Pong::News(_) => {}
-            // FN-6: it comes back in another life.
-            Pong::Over => self.crash(machine, 1_000),
-            Pong::Refused => self.refused(machine),
+            CoordinatorReply::News(news) if !is_deaf => self.news(machine, news),
+            CoordinatorReply::News(_) => {}
+            // FN-6: it comes back in another incarnation.
+            CoordinatorReply::Over => self.crash(machine, 1_000),
+            CoordinatorReply::Refused => self.refused(machine),
         }
     }
 
@@ -187,7 +187,7 @@ impl World {
         let was_joining = process.replica.is_joining();
         self.input(machine, Input::Configuration(news));
         if is_out {
-            // I24: it is over for this life. One that was joining made others wait (SL-1).
+            // I24: it is over for this incarnation. One that was joining made others wait (SL-1).
             let here = &mut self.machines[machine];
             if was_joining {
                 here.left_out = (here.left_out + 1).min(6);
@@ -255,7 +255,7 @@ impl World {
             0
         };
         let delay = slowness + self.random.skewed(0, self.plan.sync_max);
-        self.plan_for(machine, delay, What::Synced(upto));
+        self.plan_for(machine, delay, ProcessEvent::Synced(upto));
     }
 
     /// The engine has done some of its work.
@@ -282,7 +282,7 @@ impl World {
             }
         }
         if !process.works.is_empty() {
-            self.plan_for(machine, self.plan.work_rest, What::Worked);
+            self.plan_for(machine, self.plan.work_rest, ProcessEvent::Worked);
         }
         match last {
             Some(Done::Applied(id)) => self.input(machine, Input::Applied(id)),
@@ -333,8 +333,8 @@ impl World {
             service: self.service,
             marks: match self.plan.mixed {
                 _ if has_modes => None,
-                true => Some(Marks::Kept),
-                false => Some(Marks::Dropped),
+                true => Some(TombstonePolicy::Kept),
+                false => Some(TombstonePolicy::Dropped),
             },
             answers: RefCell::default(),
         };
@@ -350,7 +350,7 @@ impl World {
         if !is_flush && !process.is_flush_planned {
             process.is_flush_planned = true;
             let delay = self.random.between(0, self.plan.flush_max);
-            self.plan_for(machine, delay, What::Flush);
+            self.plan_for(machine, delay, ProcessEvent::Flush);
         }
         for effect in effects {
             self.perform(machine, effect, shown.as_ref());
@@ -383,7 +383,7 @@ impl World {
             // The chain never begins again with a copy that passes for its disk (AL-1): this is a
             // violation.
             Effect::Stop(stop) => panic!("I3, I6: a member stops, {stop:?}"),
-            Effect::Foreign { .. } => {}
+            Effect::StaleMessage { .. } => {}
         }
     }
 
@@ -392,7 +392,7 @@ impl World {
         process.works.push_back(work);
         if process.works.len() == 1 {
             let delay = self.random.skewed(0, self.plan.work_max);
-            self.plan_for(machine, delay, What::Worked);
+            self.plan_for(machine, delay, ProcessEvent::Worked);
         }
     }
 
@@ -443,11 +443,11 @@ impl World {
         process.was_ready = is_ready;
         if has_become_ready {
             process.ready_in = epoch;
-            let seat = replica
+            let member = replica
                 .configuration()
-                .and_then(|adopted| adopted.seat(node));
+                .and_then(|adopted| adopted.member(node));
             let last = replica.last();
-            if seat.is_some_and(|seat| seat.role == Role::Serving) {
+            if member.is_some_and(|member| member.role == Role::Serving) {
                 self.machines[machine].left_out = 0;
                 self.note(Fact::Ready { node, epoch, last });
             }
@@ -473,7 +473,7 @@ impl World {
 }
 
 /// The input that a call is.
-fn input_of(call: &Call, token: Token, session: fader_chain::Session) -> Input {
+fn input_of(call: &Call, token: CorrelationId, session: fader_chain::Session) -> Input {
     let scope = Scope::Keys(call.request.reads.clone());
     let read = |level| Input::Read {
         token,
@@ -514,14 +514,14 @@ fn digest_of(name: Option<&RequestId>) -> Option<Digest> {
     name.map(|name| Digest(u128::from(name.seq)))
 }
 
-/// Tokens are never used twice in one life, calls never at all.
-pub(crate) fn token_of(call: usize) -> Token {
-    Token(call as u64)
+/// Tokens are never used twice in one incarnation, calls never at all.
+pub(crate) fn token_of(call: usize) -> CorrelationId {
+    CorrelationId(call as u64)
 }
 
 /// The token of a second question about a call: how its writes ended.
-pub(crate) fn second_token_of(call: usize) -> Token {
-    Token(call as u64 | 1 << 32)
+pub(crate) fn second_token_of(call: usize) -> CorrelationId {
+    CorrelationId(call as u64 | 1 << 32)
 }
 
 #[cfg(feature = "mutants")]

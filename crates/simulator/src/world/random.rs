@@ -18,7 +18,7 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A name that nobody else has.
+    /// A name that no other request has.
     pub(crate) fn name(&mut self) -> u128 {
         u128::from(self.number()) << 64 | u128::from(self.number())
     }

@@ -10,7 +10,7 @@ use fader_chain::{Entry, Guards, RequestId};
 
 use super::events::Event;
 use super::plan::{Micros, Mode, Order, Plan, Target};
-use super::rest::fate_of;
+use super::quiescence::fate_of;
 use super::{Client, SESSION, World, client, operator};
 use crate::check;
 use crate::history::{Call, Fact, History, Level, Outcome, Refusal, Request};
@@ -43,7 +43,7 @@ pub struct Run {
 const EVENTS_MAX: u64 = 1_000_000;
 /// When faults are over, everything is at rest within this time.
 const RECOVERY: Micros = 8_000_000;
-/// How often a world that should come to rest is looked at.
+/// How often a world that should be quiescent is looked at.
 const GLANCE: u64 = 50_000;
 
 impl Failure {
@@ -103,7 +103,7 @@ impl World {
         };
         let mut glance_at = self.plan.calm_at + settling;
         let mut is_probed = false;
-        let mut rot = self.plan.rot;
+        let mut bit_rot = self.plan.bit_rot;
         let mut rested_by = self.plan.calm_at + RECOVERY;
         let mut shaken_until = 0;
         while self.failure.is_none() && self.happen() {
@@ -123,10 +123,10 @@ impl World {
                     self.history.rest = self.member_states();
                     return;
                 }
-                Ok(()) => match rot.take() {
-                    Some(rot) => {
-                        self.rot(rot);
-                        shaken_until = self.now + rot.crash_after.unwrap_or_default();
+                Ok(()) => match bit_rot.take() {
+                    Some(bit_rot) => {
+                        self.bit_rot(bit_rot);
+                        shaken_until = self.now + bit_rot.crash_after.unwrap_or_default();
                         rested_by = shaken_until + RECOVERY;
                     }
                     None if self.now <= shaken_until => {}
@@ -175,8 +175,7 @@ impl World {
         self.queue.plan(self.now, Event::Client { client });
     }
 
-    /// Strong requests of which nobody said what became of them, asked again: the chain knows
-    /// (XO-2).
+    /// Strong requests whose outcome was not told, asked again: the chain knows (XO-2).
     fn unknown_orders(&self) -> Vec<Order> {
         let mut last: BTreeMap<RequestId, &Call> = BTreeMap::new();
         for call in self.history.calls.iter().filter(|call| call.is_strong()) {
@@ -229,7 +228,7 @@ impl World {
             self.note(Fact::Settled {
                 name,
                 entry: entry.id,
-                fate: fate_of(&entry.result),
+                status: fate_of(&entry.result),
             });
         }
     }

@@ -59,10 +59,10 @@ impl Search<'_> {
             |plan| plan.members = plan.members.saturating_sub(1).max(1),
             |plan| plan.controllers = 0,
             |plan| plan.calm_loss = 0,
-            |plan| plan.weather.stray = 0,
-            |plan| plan.weather.twice = 0,
-            |plan| plan.weather.loss = 0,
-            |plan| plan.weather.delay_max = plan.weather.delay_min,
+            |plan| plan.network_faults.stray = 0,
+            |plan| plan.network_faults.twice = 0,
+            |plan| plan.network_faults.loss = 0,
+            |plan| plan.network_faults.delay_max = plan.network_faults.delay_min,
             |plan| plan.sync_max = 0,
             |plan| plan.flush_max = 0,
         ];
@@ -123,7 +123,7 @@ fn same(one: &Plan, other: &Plan) -> bool {
     one.faults == other.faults
         && one.wishes == other.wishes
         && work(one) == work(other)
-        && one.weather == other.weather
+        && one.network_faults == other.network_faults
         && (one.members, one.controllers) == (other.members, other.controllers)
         && one.calm_loss == other.calm_loss
         && (one.sync_max, one.flush_max) == (other.sync_max, other.flush_max)

@@ -1,8 +1,8 @@
-//! Clocks that stop with their machine, as when a virtual machine is paused, and frames by which
-//! processes show each other their lease clocks (docs/protocol/failures.md, section 6).
+//! Clocks that stop with their machine, as when a virtual machine is paused. Processes show each
+//! other their lease clocks by frames (docs/internals/protocol/failures.md, section 6).
 //!
 //! A process that went on and has not heard half of its peers cannot know that its clock stood
-//! still: what it tells clients until then is the window that remains, and counts as lost. From
+//! still. What it tells clients until then is the window that remains, and counts as lost. From
 //! then on every check holds.
 
 use std::collections::BTreeSet;
@@ -89,11 +89,11 @@ impl World {
         if ends {
             process.lease.until = 0;
         }
-        let life = (sent.from, sent.frame.life, sent.frame.stops);
+        let incarnation = (sent.from, sent.frame.incarnation, sent.frame.stops);
         if let Some(it) = here.unaware.as_mut()
             && it.until <= sent.at
             && self.now - sent.at <= PROMPT
-            && it.knew.contains(&life)
+            && it.knew.contains(&incarnation)
         {
             it.heard.insert(sent.from);
             here.unaware
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// Again and again a clock stops with its machine, mostly for so long that its session ends; most
+/// Again and again a clock stops with its machine, mostly for so long that its session ends. Most
 /// do not hear of that from the coordinator. One at a time.
 pub(super) fn faults(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
     let members = plan.members as usize;

@@ -12,7 +12,7 @@ const CHOICE: Choice = Choice {
     wiring: None,
     mixed: None,
     modes: None,
-    theme: None,
+    profile: None,
 };
 
 #[test]
@@ -35,14 +35,14 @@ fn nothing_is_wrong_with_the_first_seeds() {
 
 #[test]
 fn nothing_is_wrong_with_the_first_seeds_of_a_theme() {
-    for theme in Theme::ALL {
+    for profile in RunProfile::ALL {
         for seed in 1..6 {
             let choice = Choice {
-                theme: Some(theme),
+                profile: Some(profile),
                 ..CHOICE
             };
             let found = run(&Plan::new(seed, &choice), &Guards::default(), false);
-            assert_eq!(found.failure, None, "{theme:?} {seed}");
+            assert_eq!(found.failure, None, "{profile:?} {seed}");
         }
     }
 }
@@ -50,23 +50,23 @@ fn nothing_is_wrong_with_the_first_seeds_of_a_theme() {
 #[test]
 fn nothing_is_wrong_with_seeds_that_failed() {
     let failed = [
-        // E22: a retry made a member offer what its log settles further on than its engine is.
-        (Some(Theme::Names), 764),
-        // JN-5: the floor rose while a member had not applied what came above its gap; the result
-        // of an operation that it held was dropped, and it had the head settle it again.
-        (Some(Theme::Idlers), 38),
-        (Some(Theme::Idlers), 115),
+        // TRACE-22: a retry made a member offer what its log settles further on than its engine is.
+        (Some(RunProfile::Names), 764),
+        // JN-5: the safe point rose while a member had not applied what came above its gap. The
+        // result of an operation that it held was dropped, and it had the head settle it again.
+        (Some(RunProfile::Idlers), 38),
+        (Some(RunProfile::Idlers), 115),
         // A bit of a register was another, so that it could not be read: no silent rot.
         (None, 2303),
     ];
-    for (theme, seed) in failed {
-        let choice = Choice { theme, ..CHOICE };
+    for (profile, seed) in failed {
+        let choice = Choice { profile, ..CHOICE };
         let found = run(&Plan::new(seed, &choice), &Guards::default(), false);
-        assert_eq!(found.failure, None, "{theme:?} {seed}");
+        assert_eq!(found.failure, None, "{profile:?} {seed}");
     }
 }
 
-/// What fails with one member is shown with one: here disks that nobody can wait for.
+/// What fails with one member is shown with one: here disks that no member can wait for.
 #[test]
 fn a_failing_plan_is_made_smaller_down_to_one_member() {
     let choice = Choice {
@@ -116,7 +116,7 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
         stops: false,
         modes: false,
         wishes: Vec::new(),
-        weather: Weather {
+        network_faults: NetworkFaults {
             delay_min: D,
             delay_max: D,
             loss: 0,
@@ -141,7 +141,7 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
         control_max: 60_000,
         idle_ms: u64::MAX / 2,
         controllers: 0,
-        rot: None,
+        bit_rot: None,
     }
 }
 
@@ -220,8 +220,8 @@ fn serves_during(wiring: Wiring, members: u32, faults: &[Fault]) -> Run {
     let order = (Target::Head, Level::Strong, put("x"));
     let mut plan = physics(wiring, &vec![order; 300]);
     plan.members = members;
-    plan.weather.delay_min = 500;
-    plan.weather.delay_max = 500;
+    plan.network_faults.delay_min = 500;
+    plan.network_faults.delay_max = 500;
     for order in &mut plan.clients[0][1..] {
         (order.pause, order.retries) = (20_000, 50);
     }
@@ -252,10 +252,10 @@ fn fewest(found: &Run) -> usize {
 const LONG: u64 = 3_000_000;
 
 #[test]
-fn a_chain_does_not_wait_for_whom_the_head_does_not_reach() {
+fn a_chain_does_not_wait_for_a_member_that_the_head_does_not_reach() {
     let cut = |from, to| Fault::Cut(from, to, LONG);
     for wiring in [Wiring::Star, Wiring::Chain] {
-        // Whoever of them is the head.
+        // Any of them that is the head.
         for (one, other) in [(0, 1), (0, 2), (1, 2)] {
             serves_during(wiring, 3, &[cut(one, other), cut(other, one)]);
             serves_during(wiring, 3, &[cut(one, other)]);
@@ -270,7 +270,7 @@ fn a_chain_does_not_wait_for_whom_the_head_does_not_reach() {
 }
 
 #[test]
-fn a_head_that_hears_nobody_for_a_while_is_not_left_alone() {
+fn a_head_that_hears_no_member_for_a_while_is_not_left_alone() {
     for wiring in [Wiring::Star, Wiring::Chain] {
         // Two budgets; and so long that the head itself is moved.
         for time in [600_000, LONG] {

@@ -2,7 +2,7 @@
 
 use fader_chain::{Envelope, Message, NodeId};
 
-/// Lines, if anybody wants them.
+/// Lines, if they are wanted.
 #[derive(Debug)]
 pub(crate) struct Trace {
     lines: Option<Vec<String>>,
@@ -53,8 +53,10 @@ fn described(message: &Message) -> String {
         Message::Hello {
             base, commit, last, ..
         } => format!("Hello from {base}, commit {commit}, last {last}"),
-        Message::FillPart { at, ranges, .. } => format!("FillPart {at}, {} ranges", ranges.len()),
-        Message::FillAsk { above, ranges, .. } => {
+        Message::TransferChunk { at, ranges, .. } => {
+            format!("FillPart {at}, {} ranges", ranges.len())
+        }
+        Message::TransferRequest { above, ranges, .. } => {
             format!("FillAsk above {above}, {} ranges", ranges.len())
         }
         other => format!("{other:?}"),

@@ -1,7 +1,8 @@
 //! What is looked at after every step, and what the world remembers for the history.
 //!
-//! - I5' no member of an epoch knows an entry of that epoch committed before its commit point does.
-//! - I21 engines that have applied the same entries are equal.
+//! - (I5)' no member of an epoch knows an entry of that epoch committed before its commit point
+//!   does.
+//! - (I21) engines that have applied the same entries are equal.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ pub(crate) struct Watch {
     asked: BTreeMap<RequestId, usize>,
     /// The stamp under which each operation was settled.
     settled: BTreeMap<RequestId, Stamp>,
-    /// The life that acknowledged each operation last.
+    /// The incarnation that acknowledged each operation last.
     acknowledged: BTreeMap<RequestId, Incarnation>,
 }
 
@@ -66,7 +67,7 @@ impl Watch {
         }
     }
 
-    /// Whether nobody has settled the operation before.
+    /// Whether no head has settled the operation before.
     pub(crate) fn settles(&mut self, name: RequestId, stamp: Stamp) -> bool {
         self.settled.insert(name, stamp).is_none()
     }
@@ -76,11 +77,11 @@ impl Watch {
         self.settled.get(&name).copied()
     }
 
-    pub(crate) fn acknowledged(&mut self, name: RequestId, life: Incarnation) {
-        self.acknowledged.insert(name, life);
+    pub(crate) fn acknowledged(&mut self, name: RequestId, incarnation: Incarnation) {
+        self.acknowledged.insert(name, incarnation);
     }
 
-    /// The life that acknowledged the operation, if one did: it holds it, or knows its end.
+    /// The incarnation that acknowledged the operation, if one did: it holds it, or knows its end.
     pub(crate) fn acknowledged_in(&self, name: RequestId) -> Option<Incarnation> {
         self.acknowledged.get(&name).copied()
     }

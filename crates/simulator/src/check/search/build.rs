@@ -305,7 +305,7 @@ fn shown(call: &Call) -> Option<Vec<Pairs>> {
     }
 }
 
-/// A retry: the first answer that anybody heard is the operation's.
+/// A retry: the first answer that any client heard is the operation's.
 fn again(first: &mut Operation, retry: Operation) {
     let is_sooner = |end: Moment| first.ended.is_none_or(|known| end < known);
     first.calls.extend(retry.calls);

@@ -150,7 +150,7 @@ fn nothing_is_shown_before_it_is_asked_for() {
     impossible(&story);
 }
 
-/// E6: absence recurs; a condition sees an eventual write only where that has settled.
+/// TRACE-6: absence recurs; a condition sees an eventual write only where that has settled.
 #[test]
 fn conditions() {
     let create = |story: &mut Story, answer: Answer| {

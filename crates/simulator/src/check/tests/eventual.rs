@@ -27,7 +27,7 @@ fn a_run_in_which_everything_is_as_it_should_be() {
     story.write("x", &[add("3")]);
     story.rest();
     assert_eq!(story.holds("quorums"), 2);
-    assert_eq!(story.holds("fates"), 3);
+    assert_eq!(story.holds("outcomes"), 3);
     assert_eq!(story.holds("linear"), 5);
     assert_eq!(story.holds("rest"), 6);
     // Four elements; above the first write, below the last; above what its member showed.
@@ -62,7 +62,7 @@ fn detached_writes_may_be_below() {
     let reply = Reply::Accepted {
         stamps: vec![stamp],
         attached: false,
-        fates: Vec::new(),
+        statuses: Vec::new(),
     };
     story.end(call, Outcome::Done(reply));
     assert_eq!(story.holds("stamps"), 2);
@@ -93,28 +93,32 @@ fn an_older_element_after_a_newer_one() {
     let (old, old_stamp) = story.put_eventually("x", &ops, (EntryId::ZERO, 1), &[2]);
     let (new, new_stamp) = story.put_eventually("x", &ops, (EntryId::ZERO, 2), &[3]);
     story.settle(new, new_stamp);
-    story.settle_as(old, old_stamp, ops.to_vec(), Fate::Applied);
+    story.settle_as(old, old_stamp, ops.to_vec(), WriteStatus::Applied);
     story.violates("I14");
 }
 
-/// D7, D8, E7: a removed value returns with a member that was away, because its mark is gone.
+/// D7, D8, TRACE-7: a removed value returns with a member that was absent, because its mark is
+/// gone.
 #[test]
 fn a_removed_value_returns() {
-    let resurrect = |ops: Vec<_>, fate| {
+    let resurrect = |ops: Vec<_>, status| {
         let mut story = Story::new();
         let first = story.write("x", &[add("1")]);
         let (late, stamp) = story.put_eventually("x", &[add("1")], (first, 1), &[2]);
         let removed = story.write("x", &[remove("1")]);
-        story.floor = removed;
+        story.safe_point = removed;
         story.publish(&[(1, 1), (3, 1)]);
-        story.settle_as(late, stamp, ops, fate);
+        story.settle_as(late, stamp, ops, status);
         story
     };
-    resurrect(vec![add("1")], Fate::Applied).violates("I17");
-    assert_eq!(resurrect(Vec::new(), Fate::Superseded).holds("fates"), 2);
+    resurrect(vec![add("1")], WriteStatus::Applied).violates("I17");
+    assert_eq!(
+        resurrect(Vec::new(), WriteStatus::Superseded).holds("outcomes"),
+        2
+    );
 }
 
-/// D8: clears and removals bring nothing back; after the floor they may come again.
+/// D8: clears and removals bring nothing back; after the safe point they may come again.
 #[test]
 fn an_older_clear_may_come_again_after_the_floor() {
     let clears = |is_collected: bool| {
@@ -122,13 +126,13 @@ fn an_older_clear_may_come_again_after_the_floor() {
         let (late, stamp) = story.put_eventually("x", &[clear()], (EntryId::ZERO, 1), &[2]);
         let cleared = story.write("x", &[clear()]);
         if is_collected {
-            story.floor = cleared;
+            story.safe_point = cleared;
         }
         story.publish(&[(1, 1), (2, 1), (3, 1)]);
-        story.settle_as(late, stamp, vec![clear()], Fate::Applied);
+        story.settle_as(late, stamp, vec![clear()], WriteStatus::Applied);
         story
     };
-    assert_eq!(clears(true).holds("fates"), 2);
+    assert_eq!(clears(true).holds("outcomes"), 2);
     clears(false).violates("I14");
 }
 
@@ -160,7 +164,7 @@ fn a_strong_read_shows_a_tentative_value() {
     story.violates("G6");
 }
 
-/// E9: [A,B,C], e held by A and B, W = 2; A dies; N = 2, R = 1 at C misses it.
+/// TRACE-9: [A,B,C], e held by A and B, W = 2; A dies; N = 2, R = 1 at C misses it.
 #[test]
 fn a_quorum_read_after_a_removal_misses_a_write() {
     let read_of = |is_shown: bool| {
@@ -176,7 +180,7 @@ fn a_quorum_read_after_a_removal_misses_a_write() {
     read_of(false).violates("G4");
 }
 
-/// E9, the other half: [A,B], C joins, W = 2 by A and C; B, still N = 2, R = 1 misses it.
+/// TRACE-9, the other half: [A,B], C joins, W = 2 by A and C; B, still N = 2, R = 1 misses it.
 #[test]
 fn a_quorum_read_in_the_epoch_before_misses_a_write() {
     let mut story = Story::new();
@@ -191,7 +195,7 @@ fn a_quorum_read_in_the_epoch_before_misses_a_write() {
 
 /// What G4 does not claim: too few members, all holders lost, a read that claims no quorum.
 #[test]
-fn what_a_read_need_not_show() {
+fn writes_a_read_need_not_show() {
     let story_of = |holders: &[u32], members: &[(u32, u128)], level| {
         let mut story = Story::new();
         let (call, _) = story.put_eventually("x", &[add("1")], (EntryId::ZERO, 1), holders);
@@ -207,7 +211,7 @@ fn what_a_read_need_not_show() {
         sloppy: true,
     };
     assert_eq!(story_of(&[1, 2], &all, sloppy).0.holds("quorums"), 0);
-    // Back in another life, serving: no longer lost.
+    // Back in another incarnation, serving: no longer lost.
     story_of(&[1, 2], &[(1, 2), (2, 1), (3, 1)], R2)
         .0
         .violates("G4");
@@ -230,20 +234,21 @@ fn what_a_read_need_not_show() {
         },
     };
     story.history.events.push(forgotten);
-    // GC-5: it may forget only what is below the floor.
+    // GC-5: it may forget only what is below the safe point.
     story.violates("I16");
     for event in &mut story.history.events {
         if let Fact::Published(configuration) = &mut event.fact {
-            std::sync::Arc::make_mut(configuration).floor = id(1, 1);
+            std::sync::Arc::make_mut(configuration).safe_point = id(1, 1);
         }
     }
     assert_eq!(story.holds("quorums"), 0);
 }
 
-/// GC-6: absent at a floor above it counts as covered; an older value that is still there does not.
+/// GC-6: absent at a safe point above it counts as covered; an older value that is still there does
+/// not.
 #[test]
 fn an_absence_above_the_stamp_covers() {
-    let read_at = |floor: EntryId, shown: &[_]| {
+    let read_at = |safe_point: EntryId, shown: &[_]| {
         let mut story = Story::new();
         let (_, stamp) = story.put_eventually("x", &[remove("1")], (id(1, 1), 1), &[1, 2, 3]);
         assert!(stamp < Stamp::strong(id(1, 2)));
@@ -252,7 +257,7 @@ fn an_absence_above_the_stamp_covers() {
         let is_commit = |event: &Event| matches!(event.fact, Fact::Committed { .. });
         other.history.events.retain(is_commit);
         story.history.events.splice(1..1, other.history.events);
-        story.floor = floor;
+        story.safe_point = safe_point;
         story.read(R1, "x", EntryId::ZERO, shown);
         story
     };
@@ -279,7 +284,7 @@ fn an_eventual_read_shows_what_is_committed() {
     story.violates("ER-1");
 }
 
-/// I9: an eventual read shows what nobody wrote, or nobody has committed.
+/// I9: an eventual read shows what no client wrote, or no head has committed.
 #[test]
 fn an_eventual_read_invents() {
     let stamps = [
@@ -336,7 +341,7 @@ fn acknowledged_without_a_quorum() {
     story.violates("G7");
 }
 
-/// I16, D2 (a), E12: acknowledged, and at rest it is nowhere.
+/// I16, D2 (a), TRACE-12: acknowledged, and at rest it is nowhere.
 #[test]
 fn an_acknowledged_write_disappears() {
     let lost = |members: &[(u32, u128)]| {
@@ -349,30 +354,30 @@ fn an_acknowledged_write_disappears() {
     lost(&[(1, 1), (2, 1), (3, 1)]).violates("I16");
     // A holder that returns hands it on.
     lost(&[(1, 2), (3, 1)]).violates("I16");
-    // E11: nobody who held it is left.
-    assert_eq!(lost(&[(3, 1)]).holds("fates"), 2);
+    // TRACE-11: no holder of it is left.
+    assert_eq!(lost(&[(3, 1)]).holds("outcomes"), 2);
 }
 
 /// D4: an element is dropped for a tentative one; a limit refuses a part.
 #[test]
 fn operations_enter_whole() {
-    let settle_as = |ops: Vec<_>, fate| {
+    let settle_as = |ops: Vec<_>, status| {
         let mut story = Story::new();
         let body = [clear(), add("1")];
         let (call, stamp) = story.put_eventually("x", &body, (EntryId::ZERO, 1), &[1]);
-        story.settle_as(call, stamp, ops, fate);
+        story.settle_as(call, stamp, ops, status);
         story
     };
     assert_eq!(
-        settle_as(vec![clear(), add("1")], Fate::Applied).holds("fates"),
+        settle_as(vec![clear(), add("1")], WriteStatus::Applied).holds("outcomes"),
         2
     );
-    settle_as(vec![clear()], Fate::Applied).violates("D4");
-    settle_as(Vec::new(), Fate::Applied).violates("G5");
-    settle_as(vec![clear(), add("1")], Fate::Superseded).violates("D4");
-    settle_as(Vec::new(), Fate::Superseded).violates("G5");
-    settle_as(Vec::new(), Fate::Refused).violates("G5");
-    settle_as(vec![add("2")], Fate::Applied).violates("I15");
+    settle_as(vec![clear()], WriteStatus::Applied).violates("D4");
+    settle_as(Vec::new(), WriteStatus::Applied).violates("G5");
+    settle_as(vec![clear(), add("1")], WriteStatus::Superseded).violates("D4");
+    settle_as(Vec::new(), WriteStatus::Superseded).violates("G5");
+    settle_as(Vec::new(), WriteStatus::Refused).violates("G5");
+    settle_as(vec![add("2")], WriteStatus::Applied).violates("I15");
 }
 
 /// SDB-4.1, 4.2: what would grow the register beyond its limit is refused, and only that.
@@ -383,19 +388,19 @@ fn a_limit_at_promotion() {
     story.write("x", &[add("1"), add("2")]);
     story.settle(call, stamp);
     story.rest();
-    assert_eq!(story.holds("fates"), 3);
+    assert_eq!(story.holds("outcomes"), 3);
     let mut beyond = Story::new();
     let body = [add("4"), add("5")];
     let (call, stamp) = beyond.put_eventually("x", &body, (id(1, 0), 1), &[1]);
     beyond.write("x", &[add("1"), add("2")]);
-    beyond.settle_as(call, stamp, body.to_vec(), Fate::Applied);
+    beyond.settle_as(call, stamp, body.to_vec(), WriteStatus::Applied);
     beyond.violates("SDB-4.1");
 }
 
-/// ?15, PR-7: *superseded* is told at the commit of the settlement, and it is true.
+/// TRACE-35, PR-7: *superseded* is told at the commit of the settlement, and it is true.
 #[test]
 fn a_client_is_told_the_fate() {
-    let told = |fate: Fate, is_settled: bool| {
+    let told = |status: WriteStatus, is_settled: bool| {
         let mut story = Story::new();
         let (call, stamp) = story.put_eventually("x", &[add("1")], (EntryId::ZERO, 1), &[1]);
         story.write("x", &[add("1")]);
@@ -407,19 +412,19 @@ fn a_client_is_told_the_fate() {
         let reply = Reply::Accepted {
             stamps: vec![stamp],
             attached: true,
-            fates: vec![fate],
+            statuses: vec![status],
         };
         story.end(retry, Outcome::Done(reply));
         story
     };
-    assert_eq!(told(Fate::Superseded, true).holds("fates"), 3);
-    told(Fate::Applied, true).violates("G5");
-    told(Fate::Superseded, false).violates("G5");
+    assert_eq!(told(WriteStatus::Superseded, true).holds("outcomes"), 3);
+    told(WriteStatus::Applied, true).violates("G5");
+    told(WriteStatus::Superseded, false).violates("G5");
 }
 
 /// A retry that finds its name settled is answered from the settlement.
 #[test]
-fn what_is_settled_needs_no_acknowledgement() {
+fn a_settled_write_needs_no_acknowledgement() {
     let answered = |is_settled: bool| {
         let mut story = Story::new();
         let call = story.ask(1, eventual(2), put("x", &[add("1")]));
@@ -430,16 +435,17 @@ fn what_is_settled_needs_no_acknowledgement() {
         let reply = Reply::Accepted {
             stamps: vec![stamp],
             attached: true,
-            fates: Vec::new(),
+            statuses: Vec::new(),
         };
         story.end(call, Outcome::Done(reply));
         story
     };
-    assert_eq!(answered(true).holds("fates"), 1);
+    assert_eq!(answered(true).holds("outcomes"), 1);
     answered(false).violates("G7");
 }
 
-/// E10: one name stamped at two members, a strong write between: settled once, by either attempt.
+/// TRACE-10: one name stamped at two members, a strong write between: settled once, by either
+/// attempt.
 #[test]
 fn a_retry_is_settled_once() {
     let retried = || {

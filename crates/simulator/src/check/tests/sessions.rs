@@ -39,7 +39,7 @@ fn a_session_that_sees_what_it_knows() {
     assert_eq!(story.holds("sessions"), 8);
 }
 
-/// D2 (c): "stamp at least 3" is content with somebody else's newer value.
+/// D2 (c): "stamp at least 3" is content with another client's newer value.
 #[test]
 fn a_session_does_not_see_its_own_write() {
     let (mut story, _, _) = written();
@@ -51,7 +51,7 @@ fn a_session_does_not_see_its_own_write() {
 
 /// What excuses it: refused by a limit, lost with an error, another attempt settled.
 #[test]
-fn what_a_session_need_not_see() {
+fn writes_a_session_need_not_see() {
     let (mut story, call, stamp) = written();
     let lost = story.ask(2, R1, get("x"));
     story.in_session(1, lost);
@@ -104,7 +104,7 @@ fn a_session_reads_a_tentative_value_once() {
     story.violates(READS);
 }
 
-/// E8: e0 at A on a base that B does not have, then e1 of the same session at B: below e0.
+/// TRACE-8: e0 at A on a base that B does not have, then e1 of the same session at B: below e0.
 #[test]
 fn a_sessions_writes_are_stamped_in_order() {
     let second = |base: EntryId, clock: u64| {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_chain::{
-    Change, Configuration, DiskId, ElementOp, Entry, EntryId, Incarnation, Marks, NodeId, Register,
-    RequestId, Role, Seat, Stamp, Wiring,
+    ChainMember, Change, Configuration, DiskId, ElementOp, Entry, EntryId, Incarnation, NodeId,
+    Register, RequestId, Role, Stamp, TombstonePolicy, Wiring,
 };
 
 use crate::history::*;
@@ -81,8 +81,8 @@ impl State for Memory {
 pub(crate) struct Story {
     pub(crate) history: History,
     pub(crate) epoch: u64,
-    pub(crate) floor: EntryId,
-    seats: Vec<(u32, u128, Role)>,
+    pub(crate) safe_point: EntryId,
+    members: Vec<(u32, u128, Role)>,
     log: Vec<Arc<Entry>>,
     step: u64,
 }
@@ -93,8 +93,8 @@ impl Story {
         let mut story = Story {
             history: History::default(),
             epoch: 0,
-            floor: EntryId::ZERO,
-            seats: Vec::new(),
+            safe_point: EntryId::ZERO,
+            members: Vec::new(),
             log: Vec::new(),
             step: 0,
         };
@@ -116,27 +116,30 @@ impl Story {
         self.history.events.push(Event { at, fact });
     }
 
-    /// The next epoch: serving members, each with its life.
+    /// The next epoch: serving members, each with its incarnation.
     pub(crate) fn publish(&mut self, members: &[(u32, u128)]) {
-        self.seats = members
+        self.members = members
             .iter()
-            .map(|(node, life)| (*node, *life, Role::Serving))
+            .map(|(node, incarnation)| (*node, *incarnation, Role::Serving))
             .collect();
         self.epoch += 1;
-        let seats = self.seats.iter().map(|(node, life, role)| Seat {
-            node: NodeId(*node),
-            incarnation: Incarnation(*life),
-            disk: DiskId(u128::from(*node)),
-            role: *role,
-        });
+        let members = self
+            .members
+            .iter()
+            .map(|(node, incarnation, role)| ChainMember {
+                node: NodeId(*node),
+                incarnation: Incarnation(*incarnation),
+                disk: DiskId(u128::from(*node)),
+                role: *role,
+            });
         let configuration = Configuration {
             epoch: self.epoch,
             wiring: Wiring::Star,
-            seats: seats.collect(),
+            members: members.collect(),
             last_serving: Vec::new(),
-            away: Vec::new(),
-            floor: self.floor,
-            lossy: fader_chain::Lossy::default(),
+            absent: Vec::new(),
+            safe_point: self.safe_point,
+            lossy: fader_chain::UncleanRecovery::default(),
             version: fader_chain::Version::NEWEST,
         };
         self.fact(Fact::Published(Arc::new(configuration)));
@@ -214,7 +217,7 @@ impl Story {
             .map(|write| Change::Merge {
                 key: write.key.clone(),
                 ops: write.ops.clone(),
-                marks: Marks::Kept,
+                marks: TombstonePolicy::Kept,
             })
             .collect();
         let mut memory = self.memory(prev);
@@ -228,14 +231,14 @@ impl Story {
         let entry = Arc::new(Entry {
             id,
             prev,
-            floor: self.floor,
+            safe_point: self.safe_point,
             stamp,
             request,
             result,
             changes,
         });
         self.log.push(entry.clone());
-        for node in self.seats.clone() {
+        for node in self.members.clone() {
             let node = NodeId(node.0);
             let entry = entry.clone();
             self.fact(Fact::Committed { node, entry });
@@ -281,7 +284,7 @@ impl Story {
         let reply = Reply::Shown {
             epoch: self.epoch,
             commit,
-            floor: self.floor,
+            safe_point: self.safe_point,
             registers: vec![shown],
         };
         self.end(call, Outcome::Done(reply));
@@ -346,7 +349,7 @@ impl Story {
         let reply = Reply::Accepted {
             stamps: vec![stamp],
             attached: true,
-            fates: Vec::new(),
+            statuses: Vec::new(),
         };
         self.end(call, Outcome::Done(reply));
     }
@@ -374,12 +377,12 @@ impl Story {
         let memory = self.memory(self.last());
         let ops = memory.register(&write.key).survivors(&write.ops, stamp);
         let fits = SERVICE.settle(&write.key, &ops, stamp, &memory).is_some();
-        let (ops, fate) = match (ops.is_empty(), fits) {
-            (true, _) => (ops, Fate::Superseded),
-            (false, true) => (ops, Fate::Applied),
-            (false, false) => (Vec::new(), Fate::Refused),
+        let (ops, status) = match (ops.is_empty(), fits) {
+            (true, _) => (ops, WriteStatus::Superseded),
+            (false, true) => (ops, WriteStatus::Applied),
+            (false, false) => (Vec::new(), WriteStatus::Refused),
         };
-        self.settle_as(call, stamp, ops, fate)
+        self.settle_as(call, stamp, ops, status)
     }
 
     pub(crate) fn settle_as(
@@ -387,7 +390,7 @@ impl Story {
         call: usize,
         stamp: Stamp,
         ops: Vec<ElementOp>,
-        fate: Fate,
+        status: WriteStatus,
     ) -> EntryId {
         let name = self.name(call);
         let key = self.history.calls[call].request.writes[0].key.clone();
@@ -396,14 +399,18 @@ impl Story {
             false => vec![Write { key, ops }],
         };
         let entry = self.append(Some(stamp), Some(name), Bytes::new(), &writes);
-        self.fact(Fact::Settled { name, entry, fate });
+        self.fact(Fact::Settled {
+            name,
+            entry,
+            status,
+        });
         entry
     }
 
     /// Nothing is left to happen: every member has applied the log.
     pub(crate) fn rest(&mut self) {
         let memory = self.memory(self.last());
-        let members = self.seats.iter().map(|(node, ..)| MemberState {
+        let members = self.members.iter().map(|(node, ..)| MemberState {
             node: NodeId(*node),
             applied: self.last(),
             pairs: memory.pairs(),

@@ -26,7 +26,7 @@ fn a_run_in_which_everything_is_as_it_should_be() {
     assert_eq!(story.holds("rest"), 6);
 }
 
-/// E4: star wiring, confirmation by index: B commits (2,1) where C has committed (1,1).
+/// TRACE-4: star wiring, confirmation by index: B commits (2,1) where C has committed (1,1).
 #[test]
 fn two_entries_at_one_index() {
     let mut story = Story::new();
@@ -65,7 +65,7 @@ fn an_entry_that_follows_nothing_committed() {
     story.violates("I3");
 }
 
-/// E6 (b), `dedupe`: a request that arrives again takes effect again.
+/// TRACE-6 (b), `dedupe`: a request that arrives again takes effect again.
 #[test]
 fn a_name_takes_effect_twice() {
     let mut story = Story::new();
@@ -110,7 +110,7 @@ fn a_condition_is_decided_on_the_log_before_it() {
     assert_eq!(story.holds("decisions"), 4);
 }
 
-/// E6, `decide_logged`: decided on the committed prefix, both succeed.
+/// TRACE-6, `decide_logged`: decided on the committed prefix, both succeed.
 #[test]
 fn two_conditions_succeed_on_one_version() {
     let mut story = Story::new();
@@ -124,7 +124,7 @@ fn two_conditions_succeed_on_one_version() {
     story.violates("I11");
 }
 
-/// E6, `no_waits_commit`: "no" because of an entry that dies with its head.
+/// TRACE-6, `no_waits_commit`: "no" because of an entry that dies with its head.
 #[test]
 fn a_no_that_is_no_entry() {
     let mut story = Story::new();
@@ -209,8 +209,8 @@ fn a_member_that_rests_without_what_was_acknowledged() {
     story.violates("I6");
 }
 
-/// E1, E2, E5, E14: a member that is not the commit point answers with the past, after somebody has
-/// shown what is newer.
+/// TRACE-1, TRACE-2, TRACE-5, TRACE-14: a member that is not the commit point answers with the
+/// past, after another has shown what is newer.
 #[test]
 fn a_read_shows_the_past() {
     let mut story = Story::new();

@@ -13,29 +13,29 @@ impl Process {
             .is_some_and(|(of, until)| of == chain && at < until)
     }
 
-    /// SL-6: it asks for pings for members whose threads make steps, and ends the lives of others
-    /// with their leases.
+    /// SL-6: it asks for pings for members whose threads make steps, and ends the incarnations of
+    /// others with their leases.
     pub(super) fn look_at_threads(&mut self, at: u64) {
         let (now_ms, hung) = (self.ms(at), self.hung.filter(|(_, until)| at < *until));
         let Some(keeper) = self.keeper.as_mut() else {
             return;
         };
         let (guards, said) = (&self.guards, &mut self.said);
-        self.lives.retain(|chain, life| {
+        self.incarnations.retain(|chain, incarnation| {
             if hung.is_none_or(|(of, _)| of != *chain) {
-                life.stepped_ms = now_ms;
+                incarnation.stepped_ms = now_ms;
             }
-            let still_ms = now_ms - life.stepped_ms;
+            let still_ms = now_ms - incarnation.stepped_ms;
             let session_ms = SESSION.as_millis() as u64;
-            let lease = (now_ms, life.lease_until_ms);
+            let lease = (now_ms, incarnation.lease_until_ms);
             match stillness(still_ms, session_ms, lease, guards) {
                 Stillness::Moves => {
-                    life.asked_ms.get_or_insert(now_ms);
+                    incarnation.asked_ms.get_or_insert(now_ms);
                 }
-                Stillness::Still => life.asked_ms = None,
+                Stillness::Still => incarnation.asked_ms = None,
                 Stillness::Over => {
-                    if keeper.close(life.identity).is_some() {
-                        *said = (*said).max(Some(keeper.leave_out(life.identity)));
+                    if keeper.close(incarnation.identity).is_some() {
+                        *said = (*said).max(Some(keeper.leave_out(incarnation.identity)));
                     }
                     return false;
                 }

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use fader_chain::{EntryId, Stamp};
 
 use super::{Committed, Known, Ledger};
-use crate::model::asks::{Ask, keys_of};
-use crate::model::scenarios::{KEYS_MAX, Scene};
+use crate::model::client_requests::{ClientRequest, keys_of};
+use crate::model::scenarios::{KEYS_MAX, PreparedScenario};
 
 impl Ledger {
     /// Drops what no check will look at any more.
-    pub(super) fn forget(&mut self, scene: &Scene) {
+    pub(super) fn forget(&mut self, scene: &PreparedScenario) {
         let asks = &scene.scenario.asks;
         for (ask, it) in asks.iter().enumerate() {
             let known = self.known[ask];
             let mut known = match it {
-                Ask::Read { .. } => self.forget_read(it, known),
-                Ask::Eventual { .. } | Ask::Merge { .. } => self.forget_eventual(scene, ask, known),
+                ClientRequest::Read { .. } => self.forget_read(it, known),
+                ClientRequest::Eventual { .. } | ClientRequest::Merge { .. } => {
+                    self.forget_eventual(scene, ask, known)
+                }
                 _ => self.forget_strong(scene, ask, known),
             };
             known.is_over &= scene
@@ -28,7 +30,7 @@ impl Ledger {
         }
     }
 
-    fn forget_read(&self, it: &Ask, known: Known) -> Known {
+    fn forget_read(&self, it: &ClientRequest, known: Known) -> Known {
         let is_over = known.answered.is_some();
         let is_bounded = it.is_bounded();
         let looks_back = it.quorum().is_some() || it.is_barrier() || is_bounded;
@@ -51,17 +53,17 @@ impl Ledger {
         }
     }
 
-    fn forget_eventual(&self, scene: &Scene, ask: usize, mut known: Known) -> Known {
+    fn forget_eventual(&self, scene: &PreparedScenario, ask: usize, mut known: Known) -> Known {
         let is_final = scene.scenario.retries == 0 && 0 < known.sent;
         (known.above, known.before) = (Stamp::ZERO, 0);
         if self.is_settled(scene, ask) {
             (known.is_held, known.accept) = (false, [EntryId::ZERO; KEYS_MAX]);
         }
         // Looked at by writes, quorums' reads and barriers that begin later, and by those reads.
-        let matters = |(it, its): (&Ask, &Known)| {
+        let matters = |(it, its): (&ClientRequest, &Known)| {
             let is_open = its.answered.is_none();
             match it {
-                Ask::Read { .. } => is_open && (it.quorum().is_some() || it.is_barrier()),
+                ClientRequest::Read { .. } => is_open && (it.quorum().is_some() || it.is_barrier()),
                 other if other.is_barrier() => is_open,
                 other => other.is_strong_write() && its.sent == 0,
             }
@@ -75,7 +77,7 @@ impl Ledger {
         known
     }
 
-    fn forget_strong(&self, scene: &Scene, ask: usize, mut known: Known) -> Known {
+    fn forget_strong(&self, scene: &PreparedScenario, ask: usize, mut known: Known) -> Known {
         let is_named = self.named(scene, ask).next().is_some();
         if !scene.scenario.asks[ask].is_barrier() || is_named {
             known.before = 0;
@@ -84,11 +86,12 @@ impl Ledger {
             known.above = Stamp::ZERO;
         }
         // Looked at when eventual writes are stamped, and by bounded reads.
-        let looks_at = |(it, its): (&Ask, &Known)| match it.is_eventual_write() {
+        let looks_at = |(it, its): (&ClientRequest, &Known)| match it.is_eventual_write() {
             true => its.is_stamped != [true; KEYS_MAX],
             false => it.is_bounded() && its.answered.is_none(),
         };
-        let is_bounded = |(it, its): (&Ask, &Known)| it.is_bounded() && its.answered.is_none();
+        let is_bounded =
+            |(it, its): (&ClientRequest, &Known)| it.is_bounded() && its.answered.is_none();
         let is_barrier = scene.scenario.asks[ask].is_barrier();
         if !self.others(scene, ask).any(looks_at) && !is_barrier {
             known.answered = None;
@@ -100,18 +103,22 @@ impl Ledger {
     }
 
     /// Whether an eventual write is settled, all of it.
-    fn is_settled(&self, scene: &Scene, ask: usize) -> bool {
+    fn is_settled(&self, scene: &PreparedScenario, ask: usize) -> bool {
         let parts = scene.scenario.asks[ask].tentative();
         parts.map_or(0, |(_, writes)| writes.len()) <= self.named(scene, ask).count()
     }
 
     /// Whether an eventual write was acknowledged and is not settled.
-    pub(super) fn is_owed(&self, scene: &Scene, ask: usize) -> bool {
+    pub(super) fn is_owed(&self, scene: &PreparedScenario, ask: usize) -> bool {
         self.known[ask].is_held && !self.is_settled(scene, ask)
     }
 
     /// The entries under the names of `ask`.
-    pub(super) fn named(&self, scene: &Scene, ask: usize) -> impl Iterator<Item = &Arc<Committed>> {
+    pub(super) fn named(
+        &self,
+        scene: &PreparedScenario,
+        ask: usize,
+    ) -> impl Iterator<Item = &Arc<Committed>> {
         let seq = scene.seq(ask);
         let log = self.log.iter();
         log.filter(move |it| it.entry.request.is_some_and(|name| name.seq == seq))
@@ -120,9 +127,9 @@ impl Ledger {
     /// The asks about registers of `ask`, with what is known of them.
     fn others<'a>(
         &'a self,
-        scene: &'a Scene,
+        scene: &'a PreparedScenario,
         ask: usize,
-    ) -> impl Iterator<Item = (&'a Ask, &'a Known)> {
+    ) -> impl Iterator<Item = (&'a ClientRequest, &'a Known)> {
         let asks = &scene.scenario.asks;
         let keys = keys_of(&asks[ask]);
         let all = asks.iter().zip(&self.known);

@@ -12,9 +12,9 @@ use fader_chain::{
 
 use super::Ledger;
 use super::modes::Turned;
-use crate::model::asks::Part;
-use crate::model::node::{Sight, pairs_hash};
-use crate::model::scenarios::Scene;
+use crate::model::client_requests::Part;
+use crate::model::node::{StrongRead, pairs_hash};
+use crate::model::scenarios::PreparedScenario;
 use crate::model::shell::{decide, settle};
 use crate::model::table::hash;
 use crate::service::PAIRS;
@@ -77,7 +77,7 @@ impl State {
                 }
                 // Marks stay here for ever.
                 Change::Collect { .. } => {}
-                Change::Put { .. } | Change::Remove { .. } | Change::Turn { .. } => {
+                Change::Put { .. } | Change::Remove { .. } | Change::SetMode { .. } => {
                     self.put(change, entry)?;
                 }
             }
@@ -138,7 +138,11 @@ impl Ledger {
     ///
     /// # Errors
     /// What is wrong with that, in words.
-    pub(super) fn commit(&mut self, entry: &Arc<Entry>, scene: &Scene) -> Result<(), String> {
+    pub(super) fn commit(
+        &mut self,
+        entry: &Arc<Entry>,
+        scene: &PreparedScenario,
+    ) -> Result<(), String> {
         let place = entry.id.index as usize - 1;
         if let Some(committed) = self.log.get(place) {
             if committed.entry.id != entry.id || committed.entry.changes != entry.changes {
@@ -196,7 +200,7 @@ impl Ledger {
         &self,
         entry: &Entry,
         name: RequestId,
-        scene: &Scene,
+        scene: &PreparedScenario,
         before: &State,
     ) -> Result<(), String> {
         let place = scene.ask_of(name.seq);
@@ -227,7 +231,7 @@ impl Ledger {
         &self,
         entry: &Entry,
         name: RequestId,
-        scene: &Scene,
+        scene: &PreparedScenario,
         before: &State,
     ) -> Result<Option<Part>, String> {
         let place = scene.ask_of(name.seq);
@@ -236,7 +240,7 @@ impl Ledger {
             let (key, ops) = writes.get(name.part as usize)?;
             Some((key.clone(), ops.clone()))
         });
-        let (key, ops) = part.ok_or_else(|| format!("I12: nobody asked for {name:?}"))?;
+        let (key, ops) = part.ok_or_else(|| format!("I12: no client asked for {name:?}"))?;
         let settlement =
             Settlement::decode(entry.result.clone()).map_err(|error| error.to_string())?;
         let outcome = settlement.outcome;
@@ -269,7 +273,7 @@ impl Ledger {
             }
         };
         // What a mark turns away that is collected here is another matter (I17).
-        let is_whole = scene.scenario.floors == 0;
+        let is_whole = scene.scenario.safe_points == 0;
         if is_whole && (outcome != expected || changes != entry.changes) {
             return Err(format!(
                 "I14: {} is settled {outcome:?}, {:?}, the log before it says {expected:?}, \
@@ -296,7 +300,7 @@ impl Ledger {
 
     /// The version of what is shown: of a register that was collected there is none left, and it
     /// stands for what the log had there.
-    pub(in crate::model) fn version_of(&self, sight: &Sight, key: &Bytes) -> EntryId {
+    pub(in crate::model) fn version_of(&self, sight: &StrongRead, key: &Bytes) -> EntryId {
         match sight.version == EntryId::ZERO {
             true => self.version_at(key, sight.at),
             false => sight.version,
@@ -312,13 +316,13 @@ impl Ledger {
 
 /// I14, I17: no element enters below what was committed of it before. Of marks that are collected
 /// it counts that nothing comes back.
-fn check_stamp(entry: &Entry, scene: &Scene, before: &State) -> Result<(), String> {
+fn check_stamp(entry: &Entry, scene: &PreparedScenario, before: &State) -> Result<(), String> {
     for change in &entry.changes {
         let Change::Merge { key, ops, .. } = change else {
             continue;
         };
         let counts = |op: &&ElementOp| {
-            let is_collected = 0 < scene.scenario.floors;
+            let is_collected = 0 < scene.scenario.safe_points;
             !is_collected || matches!(op, ElementOp::Add { .. })
         };
         let ops: Vec<ElementOp> = ops.iter().filter(counts).cloned().collect();

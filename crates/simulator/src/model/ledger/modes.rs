@@ -1,10 +1,10 @@
-//! I25 and I26: the mode is what the log says, reckoned here on its own, nothing of another time
+//! I25 and I26: the mode is what the log says, reckoned here on its own. Nothing of another time
 //! enters, and no change of mode loses what was acknowledged.
 
-use fader_chain::{Change, Entry, EntryId, Marks, Mode, Outcome};
+use fader_chain::{Change, Entry, EntryId, Mode, Outcome, TombstonePolicy};
 
 use super::Ledger;
-use crate::model::scenarios::Scene;
+use crate::model::scenarios::PreparedScenario;
 
 /// What the log before an entry says of the collection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,14 +12,14 @@ pub(super) struct Turned {
     mode: Mode,
     /// The entry with which the time of the newest eventual writers began.
     opened: EntryId,
-    /// The newest entry that had the collection close without those who are away.
+    /// The newest entry that had the collection close without those who are absent.
     abandoned: EntryId,
 }
 
 impl Turned {
     pub(super) fn take(&mut self, entry: &Entry) {
         for change in &entry.changes {
-            let Change::Turn {
+            let Change::SetMode {
                 mode, is_abandoned, ..
             } = change
             else {
@@ -49,7 +49,7 @@ impl Ledger {
     pub(super) fn check_turn(
         &self,
         entry: &Entry,
-        scene: &Scene,
+        scene: &PreparedScenario,
         before: &Turned,
     ) -> Result<(), String> {
         if !scene.scenario.has_modes {
@@ -59,14 +59,14 @@ impl Ledger {
             match change {
                 Change::Merge { marks, .. } => {
                     let drops = before.mode == Mode::Strong;
-                    if drops != (*marks == Marks::Dropped) {
+                    if drops != (*marks == TombstonePolicy::Dropped) {
                         return Err(format!("I25: {} in mode {:?}: {marks:?}", entry.id, before));
                     }
                     if entry.is_settlement() && entry.stamp.base < before.opened {
                         return Err(format!("I25: {} is based below {before:?}", entry.id));
                     }
                 }
-                Change::Turn { mode, .. } => self.check_step(scene, entry.id, *mode, before)?,
+                Change::SetMode { mode, .. } => self.check_step(scene, entry.id, *mode, before)?,
                 _ => {}
             }
         }
@@ -75,22 +75,22 @@ impl Ledger {
 
     fn check_step(
         &self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         id: EntryId,
         mode: Mode,
         before: &Turned,
     ) -> Result<(), String> {
         let is_step = match mode {
-            Mode::Drained => before.mode == Mode::Closing,
+            Mode::Drained => before.mode == Mode::Draining,
             Mode::Strong => before.mode == Mode::Drained,
-            Mode::Closing => !matches!(before.mode, Mode::Strong | Mode::Drained),
+            Mode::Draining => !matches!(before.mode, Mode::Strong | Mode::Drained),
             Mode::Mixed | Mode::Eventual => true,
         };
         if !is_step {
             return Err(format!("MD-4: {id} makes it {mode:?}, after {before:?}"));
         }
         let is_held = (0..self.known.len()).any(|ask| self.is_owed(scene, ask));
-        // Whoever was away when it was abandoned may hold what is gone then.
+        // A member that was absent when it was abandoned may hold what is gone then.
         if mode == Mode::Drained && is_held && before.abandoned < before.opened {
             return Err(format!(
                 "I26: {id} closes what was written eventually, and not all is settled"
@@ -119,7 +119,7 @@ impl Ledger {
     }
 
     /// I26, as a write is acknowledged.
-    pub(super) fn check_kept(&self, scene: &Scene, ask: usize) -> Result<(), String> {
+    pub(super) fn check_kept(&self, scene: &PreparedScenario, ask: usize) -> Result<(), String> {
         let gone = Outcome::Gone.encode();
         let is_gone = self.named(scene, ask).any(|it| it.entry.result == gone);
         let is_abandoned = self.turned().abandoned != EntryId::ZERO;

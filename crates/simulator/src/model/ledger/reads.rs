@@ -4,9 +4,9 @@ use bytes::Bytes;
 use fader_chain::{EntryId, Level, Register};
 
 use super::Ledger;
-use crate::model::asks::Ask;
-use crate::model::node::{Sight, pairs_hash};
-use crate::model::scenarios::Scene;
+use crate::model::client_requests::ClientRequest;
+use crate::model::node::{StrongRead, pairs_hash};
+use crate::model::scenarios::PreparedScenario;
 use crate::model::step::MOMENT_MS;
 
 impl Ledger {
@@ -32,11 +32,11 @@ impl Ledger {
     /// when the read began.
     pub(in crate::model) fn check_sight(
         &self,
-        sight: &Sight,
+        sight: &StrongRead,
         key: &Bytes,
         began: EntryId,
     ) -> Result<(), String> {
-        let Sight { at, pairs, .. } = *sight;
+        let StrongRead { at, pairs, .. } = *sight;
         let version = self.version_of(sight, key);
         if version < began {
             return Err(format!(
@@ -57,13 +57,13 @@ impl Ledger {
     /// G4: a quorum's read shows what was acknowledged by a quorum before it began.
     pub(super) fn check_covers(
         &mut self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         ask: usize,
         size: usize,
         shown: &Register,
     ) -> Result<(), String> {
         let asks = &scene.scenario.asks;
-        let (Ask::Read { key, .. }, Some(r)) = (&asks[ask], asks[ask].quorum()) else {
+        let (ClientRequest::Read { key, .. }, Some(r)) = (&asks[ask], asks[ask].quorum()) else {
             return Ok(());
         };
         self.check_shows(scene, "G4", ask, key, shown, |w| size < w + r)?;
@@ -72,17 +72,21 @@ impl Ledger {
         Ok(())
     }
 
-    /// G8: what is done behind a barrier takes note of what was acknowledged before it was invoked,
-    /// if not all of its holders can be lost.
+    /// G8: what is done behind a barrier takes note of what was acknowledged before it was invoked.
+    /// That holds if not all of its holders can be lost.
     pub(super) fn check_behind_barrier(
         &self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         ask: usize,
         seen: &Register,
     ) -> Result<(), String> {
         let it = &scene.scenario.asks[ask];
         let key = match it {
-            Ask::Read { key, .. } | Ask::PutIfAbsent { key, .. } if it.is_barrier() => key,
+            ClientRequest::Read { key, .. } | ClientRequest::PutIfAbsent { key, .. }
+                if it.is_barrier() =>
+            {
+                key
+            }
             _ => return Ok(()),
         };
         let lost = usize::from(scene.scenario.crashes + scene.scenario.lease_ends);
@@ -92,7 +96,7 @@ impl Ledger {
     /// What was acknowledged by as many members as count, before `ask` began, is covered (D3).
     fn check_shows(
         &self,
-        scene: &Scene,
+        scene: &PreparedScenario,
         claim: &str,
         ask: usize,
         key: &Bytes,
@@ -124,8 +128,13 @@ impl Ledger {
 
     /// Section 8 of semantics.md: of what was acknowledged before a bounded read began it hides no
     /// more, or nothing older, than it says.
-    pub(super) fn check_bound(&self, scene: &Scene, ask: usize, at: EntryId) -> Result<(), String> {
-        let Ask::Read { key, level } = &scene.scenario.asks[ask] else {
+    pub(super) fn check_bound(
+        &self,
+        scene: &PreparedScenario,
+        ask: usize,
+        at: EntryId,
+    ) -> Result<(), String> {
+        let ClientRequest::Read { key, level } = &scene.scenario.asks[ask] else {
             return Ok(());
         };
         let known = &self.known[ask];

@@ -1,9 +1,9 @@
 //! Scenarios that are there for one rule each: without it, something in them goes wrong
-//! (docs/protocol/invariants.md names the guards).
+//! (docs/internals/protocol/invariants.md names the guards).
 
 use fader_chain::{EntryId, Wiring};
 
-use super::super::asks::{Ask, change, merge, put, quorum_read, tentative};
+use super::super::client_requests::{ClientRequest, change, merge, put, quorum_read, tentative};
 use super::super::prelude::Step;
 use super::{Scenario, name, plain};
 
@@ -20,11 +20,11 @@ pub(super) fn small(wiring: Wiring) -> Vec<Scenario> {
             ..scenario(["star-cut", "chain-cut"], vec![put("k", "a")])
         },
         // XO-4: the result of the first is gone, since the second has a much greater number and the
-        // floor is above; then the first comes again.
+        // safe point is above. Then the first comes again.
         Scenario {
             members: 2,
             retries: 1,
-            floors: 1,
+            safe_points: 1,
             epochs: 2,
             stride: 2_000,
             prelude: vec![
@@ -87,9 +87,9 @@ pub(super) fn small(wiring: Wiring) -> Vec<Scenario> {
     ]
 }
 
-/// Members that return with operations that were removed since, below the floor.
+/// Members that return with operations that were removed since, below the safe point.
 pub(super) fn filters(wiring: Wiring) -> Vec<Scenario> {
-    let scenario = |names, asks: Vec<Ask>| Scenario {
+    let scenario = |names, asks: Vec<ClientRequest>| Scenario {
         members: 2,
         returns: 1,
         epochs: 6,
@@ -131,8 +131,8 @@ pub(super) fn filters(wiring: Wiring) -> Vec<Scenario> {
                 ],
             )
         },
-        // E7a: the first has entries that nobody else gets, so what it holds was accepted at a
-        // greater index than the floor's, and at a smaller id.
+        // E7a: the first has entries that no other member gets. So what it holds was accepted at a
+        // greater index than the safe point's, and at a smaller id.
         Scenario {
             prelude: [
                 vec![
@@ -166,12 +166,12 @@ pub(super) fn filters(wiring: Wiring) -> Vec<Scenario> {
 
 /// Marks are collected beside operations that are not settled.
 pub(super) fn marks(wiring: Wiring) -> Vec<Scenario> {
-    let scenario = |names, asks: Vec<Ask>| Scenario {
+    let scenario = |names, asks: Vec<ClientRequest>| Scenario {
         epochs: 6,
         ..plain(name(wiring, names), wiring, asks)
     };
     vec![
-        // D7: what removes an addition is settled before it, with a stamp below the floor.
+        // D7: what removes an addition is settled before it, with a stamp below the safe point.
         Scenario {
             prelude: vec![
                 Step::Ask(0, 0),

@@ -2,7 +2,7 @@
 
 use fader_chain::{Level, Wiring};
 
-use super::super::asks::{
+use super::super::client_requests::{
     barrier_put_if_absent, change, change_if_exists, merge, put, read_at, tentative,
 };
 use super::{Scenario, name, plain};

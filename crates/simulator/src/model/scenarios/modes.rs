@@ -1,18 +1,19 @@
-//! Changes of mode (docs/protocol/reconfiguration.md, section 9). Keys are of a collection.
+//! Changes of mode (docs/internals/protocol/reconfiguration.md, section 9). Keys are of a
+//! collection.
 
 use fader_chain::{Mode, Wiring};
 
-use super::super::asks::{Ask, delete, put, tentative, turn};
+use super::super::client_requests::{ClientRequest, delete, put, tentative, turn};
 use super::super::prelude::Step;
 use super::{Scenario, name, plain};
 
 /// Mixed to strong, while a member that lags writes eventually.
-fn closing() -> Vec<Ask> {
+fn draining() -> Vec<ClientRequest> {
     vec![
         turn(Mode::Mixed),
         tentative("cart-one/k", "e", 1),
         turn(Mode::Strong),
-        Ask::Close,
+        ClientRequest::Close,
     ]
 }
 
@@ -24,12 +25,15 @@ pub(super) fn modes(wiring: Wiring) -> Vec<Scenario> {
     };
     vec![
         // What was acknowledged is settled, whenever the operator asks for the next step.
-        scenario(["star-mode-close", "chain-mode-close"], closing()),
+        scenario(["star-mode-close", "chain-mode-close"], draining()),
         // The same, where something is lost: what is said later is heard without it.
         Scenario {
             members: 2,
             losses: 1,
-            ..scenario(["star-mode-close-loss", "chain-mode-close-loss"], closing())
+            ..scenario(
+                ["star-mode-close-loss", "chain-mode-close-loss"],
+                draining(),
+            )
         },
         // The same, while a member crashes and comes back.
         Scenario {
@@ -39,11 +43,11 @@ pub(super) fn modes(wiring: Wiring) -> Vec<Scenario> {
             epochs: 4,
             ..scenario(
                 ["star-mode-close-rejoin", "chain-mode-close-rejoin"],
-                closing(),
+                draining(),
             )
         },
-        // There, back without a member that holds something, and there again: what it hands on then
-        // is of another time, and what was removed since left no mark.
+        // There, back without a member that holds something, and there again. What it hands off
+        // then is of another time, and what was removed since left no tombstone.
         Scenario {
             members: 2,
             crashes: 1,
@@ -56,14 +60,14 @@ pub(super) fn modes(wiring: Wiring) -> Vec<Scenario> {
                 vec![
                     turn(Mode::Mixed),
                     tentative("cart-one/k", "e", 1),
-                    Ask::Turn {
+                    ClientRequest::Turn {
                         mode: Mode::Strong,
                         abandon: true,
                     },
-                    Ask::Close,
+                    ClientRequest::Close,
                     put("cart-one/k", "a"),
                     delete("cart-one/k"),
-                    Ask::Close,
+                    ClientRequest::Close,
                     turn(Mode::Mixed),
                 ],
             )

@@ -1,5 +1,5 @@
-//! Tiny histories, and a search for an order that tries all there are: every sequence of some of
-//! the operations, and every part of what eventual ones might do.
+//! Tiny histories, and a search for an order that tries all there are. It tries every sequence of
+//! some of the operations, and every part of what eventual ones might do.
 
 use std::collections::BTreeSet;
 
@@ -172,7 +172,7 @@ fn reply(request: &Request, answer: &Answer) -> Reply {
     Reply::Shown {
         epoch: 1,
         commit: EntryId::ZERO,
-        floor: EntryId::ZERO,
+        safe_point: EntryId::ZERO,
         registers: shown.collect(),
     }
 }

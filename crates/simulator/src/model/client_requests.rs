@@ -13,7 +13,7 @@ pub(super) type Part = (Bytes, Vec<ElementOp>);
 
 /// What a client may ask, once and again under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum ClientRequest {
     /// Leaves one value in each register.
     Put {
         /// The registers.
@@ -71,7 +71,7 @@ pub enum Ask {
     Turn {
         /// The mode.
         mode: Mode,
-        /// Of a collection that closes: whether it does without those who are away.
+        /// Of a collection that closes: whether it does without those who are absent.
         abandon: bool,
     },
     /// The operator wants the next step of a collection that closes.
@@ -79,18 +79,22 @@ pub enum Ask {
 }
 
 /// The registers a request is about.
-pub(super) fn keys_of(ask: &Ask) -> Vec<&Bytes> {
+pub(super) fn keys_of(ask: &ClientRequest) -> Vec<&Bytes> {
     match ask {
-        Ask::Put { keys, .. } | Ask::Eventual { keys, .. } => keys.iter().collect(),
-        Ask::Delete { key } | Ask::PutIfAbsent { key, .. } | Ask::Read { key, .. } => vec![key],
-        Ask::Move { from, to } => vec![from, to],
-        Ask::Strong(request) => request.keys().into_iter().collect(),
-        Ask::Merge { writes, .. } => writes.iter().map(|write| &write.key).collect(),
-        Ask::Turn { .. } | Ask::Close => Vec::new(),
+        ClientRequest::Put { keys, .. } | ClientRequest::Eventual { keys, .. } => {
+            keys.iter().collect()
+        }
+        ClientRequest::Delete { key }
+        | ClientRequest::PutIfAbsent { key, .. }
+        | ClientRequest::Read { key, .. } => vec![key],
+        ClientRequest::Move { from, to } => vec![from, to],
+        ClientRequest::Strong(request) => request.keys().into_iter().collect(),
+        ClientRequest::Merge { writes, .. } => writes.iter().map(|write| &write.key).collect(),
+        ClientRequest::Turn { .. } | ClientRequest::Close => Vec::new(),
     }
 }
 
-impl Ask {
+impl ClientRequest {
     /// Whether it is one that may write, decided by the head.
     pub(super) fn is_strong_write(&self) -> bool {
         !self.is_eventual_write() && !self.is_read()
@@ -98,18 +102,21 @@ impl Ask {
 
     /// Whether any member may take it, and the head settles it.
     pub(super) fn is_eventual_write(&self) -> bool {
-        matches!(self, Ask::Eventual { .. } | Ask::Merge { .. })
+        matches!(
+            self,
+            ClientRequest::Eventual { .. } | ClientRequest::Merge { .. }
+        )
     }
 
     pub(super) fn is_read(&self) -> bool {
-        matches!(self, Ask::Read { .. })
+        matches!(self, ClientRequest::Read { .. })
     }
 
     /// Whether it waits for all members' overlays (BR).
     pub(super) fn is_barrier(&self) -> bool {
         match self {
-            Ask::PutIfAbsent { barrier, .. } => *barrier,
-            Ask::Read { level, .. } => *level == Level::Barrier,
+            ClientRequest::PutIfAbsent { barrier, .. } => *barrier,
+            ClientRequest::Read { level, .. } => *level == Level::Barrier,
             _ => false,
         }
     }
@@ -117,7 +124,7 @@ impl Ask {
     /// Whether it is a read that proves how stale it is at most.
     pub(super) fn is_bounded(&self) -> bool {
         let level = match self {
-            Ask::Read { level, .. } => *level,
+            ClientRequest::Read { level, .. } => *level,
             _ => Level::Strong,
         };
         matches!(level, Level::BoundVersions(_) | Level::BoundMillis(_))
@@ -127,7 +134,7 @@ impl Ask {
     pub(super) fn is_of_one(&self) -> bool {
         let is_read = matches!(
             self,
-            Ask::Read {
+            ClientRequest::Read {
                 level: Level::Eventual { r: 1, .. },
                 ..
             }
@@ -138,7 +145,7 @@ impl Ask {
     /// Of a quorum's read: R.
     pub(super) fn quorum(&self) -> Option<usize> {
         match self {
-            Ask::Read {
+            ClientRequest::Read {
                 level: Level::Eventual { r, .. },
                 ..
             } => Some(*r),
@@ -149,11 +156,11 @@ impl Ask {
     /// Of an eventual write: W, and what it does to which registers, part by part.
     pub(super) fn tentative(&self) -> Option<(usize, Vec<Part>)> {
         match self {
-            Ask::Eventual { keys, value, w } => {
+            ClientRequest::Eventual { keys, value, w } => {
                 let write = |key: &Bytes| (key.clone(), replacement(value.as_ref()));
                 Some((*w, keys.iter().map(write).collect()))
             }
-            Ask::Merge { writes, w } => {
+            ClientRequest::Merge { writes, w } => {
                 let write = |write: &Write| (write.key.clone(), write.ops.clone());
                 Some((*w, writes.iter().map(write).collect()))
             }
@@ -180,15 +187,15 @@ pub(super) fn bytes(text: &'static str) -> Bytes {
 }
 
 /// `key` may name several, with blanks between them.
-pub(super) fn put(key: &'static str, value: &'static str) -> Ask {
-    Ask::Put {
+pub(super) fn put(key: &'static str, value: &'static str) -> ClientRequest {
+    ClientRequest::Put {
         keys: key.split(' ').map(bytes).collect(),
         value: bytes(value),
     }
 }
 
-pub(super) fn put_if_absent(key: &'static str, value: &'static str) -> Ask {
-    Ask::PutIfAbsent {
+pub(super) fn put_if_absent(key: &'static str, value: &'static str) -> ClientRequest {
+    ClientRequest::PutIfAbsent {
         key: bytes(key),
         value: bytes(value),
         barrier: false,
@@ -196,43 +203,43 @@ pub(super) fn put_if_absent(key: &'static str, value: &'static str) -> Ask {
 }
 
 /// Behind a barrier.
-pub(super) fn barrier_put_if_absent(key: &'static str, value: &'static str) -> Ask {
-    Ask::PutIfAbsent {
+pub(super) fn barrier_put_if_absent(key: &'static str, value: &'static str) -> ClientRequest {
+    ClientRequest::PutIfAbsent {
         key: bytes(key),
         value: bytes(value),
         barrier: true,
     }
 }
 
-pub(super) fn delete(key: &'static str) -> Ask {
-    Ask::Delete { key: bytes(key) }
+pub(super) fn delete(key: &'static str) -> ClientRequest {
+    ClientRequest::Delete { key: bytes(key) }
 }
 
-pub(super) fn read(key: &'static str) -> Ask {
+pub(super) fn read(key: &'static str) -> ClientRequest {
     read_at(key, Level::Strong)
 }
 
-pub(super) fn read_at(key: &'static str, level: Level) -> Ask {
-    Ask::Read {
+pub(super) fn read_at(key: &'static str, level: Level) -> ClientRequest {
+    ClientRequest::Read {
         key: bytes(key),
         level,
     }
 }
 
-pub(super) fn quorum_read(key: &'static str, r: usize) -> Ask {
+pub(super) fn quorum_read(key: &'static str, r: usize) -> ClientRequest {
     read_at(key, Level::Eventual { r, sloppy: false })
 }
 
-pub(super) fn tentative(key: &'static str, value: &'static str, w: usize) -> Ask {
-    Ask::Eventual {
+pub(super) fn tentative(key: &'static str, value: &'static str, w: usize) -> ClientRequest {
+    ClientRequest::Eventual {
         keys: key.split(' ').map(bytes).collect(),
         value: Some(bytes(value)),
         w,
     }
 }
 
-pub(super) fn moved(from: &'static str, to: &'static str) -> Ask {
-    Ask::Move {
+pub(super) fn moved(from: &'static str, to: &'static str) -> ClientRequest {
+    ClientRequest::Move {
         from: bytes(from),
         to: bytes(to),
     }
@@ -267,16 +274,16 @@ fn write(key: &'static str, text: &'static str) -> Write {
 }
 
 /// A strong write of elements; see [`write`].
-pub(super) fn change(key: &'static str, text: &'static str) -> Ask {
-    Ask::Strong(Request {
+pub(super) fn change(key: &'static str, text: &'static str) -> ClientRequest {
+    ClientRequest::Strong(Request {
         writes: vec![write(key, text)],
         ..Request::default()
     })
 }
 
 /// The same where the register shows something.
-pub(super) fn change_if_exists(key: &'static str, text: &'static str) -> Ask {
-    Ask::Strong(Request {
+pub(super) fn change_if_exists(key: &'static str, text: &'static str) -> ClientRequest {
+    ClientRequest::Strong(Request {
         conditions: vec![(bytes(key), Condition::Exists)],
         writes: vec![write(key, text)],
         ..Request::default()
@@ -284,15 +291,15 @@ pub(super) fn change_if_exists(key: &'static str, text: &'static str) -> Ask {
 }
 
 /// An eventual write of elements; see [`write`].
-pub(super) fn merge(key: &'static str, text: &'static str, w: usize) -> Ask {
-    Ask::Merge {
+pub(super) fn merge(key: &'static str, text: &'static str, w: usize) -> ClientRequest {
+    ClientRequest::Merge {
         writes: vec![write(key, text)],
         w,
     }
 }
 
-pub(super) fn turn(mode: Mode) -> Ask {
-    Ask::Turn {
+pub(super) fn turn(mode: Mode) -> ClientRequest {
+    ClientRequest::Turn {
         mode,
         abandon: false,
     }

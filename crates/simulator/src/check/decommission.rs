@@ -1,5 +1,5 @@
-//! LV-3, LV-4: who leaves for good leaves nothing behind that it alone holds, and serves no more in
-//! that life.
+//! LV-3, LV-4: a decommissioned member leaves nothing behind that it alone holds, and serves no
+//! more in that incarnation.
 
 use fader_chain::{Configuration, NodeId};
 
@@ -7,12 +7,12 @@ use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::Fact;
 use crate::history::display::Name;
 
-/// At the publication of each epoch without a member that was leaving, and is not waited for,
-/// every operation that it held is settled, or held durably by one that is there.
+/// Take the publication of each epoch without a member that was leaving, and is not waited for.
+/// Every operation that it held is settled, or held durably by a member that is there.
 ///
 /// # Errors
 /// The operation with all that is known of it.
-pub fn leavings(evidence: &Evidence<'_>) -> Verdict {
+pub fn decommissions(evidence: &Evidence<'_>) -> Verdict {
     let mut count = 0;
     for pair in evidence.epochs.windows(2) {
         let [(before, _), (after, event)] = pair else {
@@ -21,8 +21,8 @@ pub fn leavings(evidence: &Evidence<'_>) -> Verdict {
         let Some(node) = before.leaving() else {
             continue;
         };
-        let is_away = after.away.iter().any(|away| away.node == node);
-        if is_away || after.seat(node).is_some() {
+        let is_absent = after.absent.iter().any(|absent| absent.node == node);
+        if is_absent || after.member(node).is_some() {
             continue;
         }
         count += 1;
@@ -33,7 +33,7 @@ pub fn leavings(evidence: &Evidence<'_>) -> Verdict {
                 continue;
             }
             let has_other = evidence.holders_by(name, event.at).any(|(other, at)| {
-                let is_there = other != node && after.seat(other).is_some();
+                let is_there = other != node && after.member(other).is_some();
                 is_there
                     && !evidence.lost_disk(other, at, Some(event.at))
                     && !evidence.forgot(other, name, event.at)
@@ -49,13 +49,14 @@ pub fn leavings(evidence: &Evidence<'_>) -> Verdict {
     Ok(count)
 }
 
-/// I27: the life that left for good with the epoch after `before` takes part in none that follows.
+/// I27: the incarnation that was decommissioned with the epoch after `before` takes part in none
+/// that follows.
 fn serves_no_more(
     evidence: &Evidence<'_>,
     node: NodeId,
     before: &Configuration,
 ) -> Result<(), Violation> {
-    let life = |known: &Configuration| known.seat(node).map(|seat| seat.incarnation);
+    let incarnation = |known: &Configuration| known.member(node).map(|member| member.incarnation);
     for event in &evidence.history.events {
         let Fact::Ready {
             node: ready, epoch, ..
@@ -64,7 +65,7 @@ fn serves_no_more(
             continue;
         };
         let known = evidence.epoch(*epoch);
-        let is_same = known.is_some_and(|known| life(known) == life(before));
+        let is_same = known.is_some_and(|known| incarnation(known) == incarnation(before));
         if *ready == node && before.epoch < *epoch && is_same {
             let text = format!(
                 "{node} had left with {}, and serves in {epoch}",

@@ -10,8 +10,8 @@ use super::World;
 use super::events::Event;
 use super::host::pairs_in;
 use super::machine::Machine;
-use super::plan::Rot;
-use crate::history::{Fate, MemberState};
+use super::plan::BitRot;
+use crate::history::{MemberState, WriteStatus};
 use crate::service::PAIRS;
 
 impl World {
@@ -20,7 +20,7 @@ impl World {
     pub(crate) fn rests(&self) -> Result<(), String> {
         let configuration = self
             .configuration()
-            .ok_or("nobody has configured the chain")?;
+            .ok_or("the chain has no configuration")?;
         if let Some(client) = self.clients.iter().position(|client| !client.is_done()) {
             return Err(format!("client {client} is not done"));
         }
@@ -37,9 +37,9 @@ impl World {
             if self.now < machine.paused_until {
                 return Err(format!("{node} stands still"));
             }
-            let seat = configuration.seat(node);
-            let serves = seat.is_some_and(|seat| {
-                seat.role == Role::Serving && seat.incarnation == process.me.incarnation
+            let member = configuration.member(node);
+            let serves = member.is_some_and(|member| {
+                member.role == Role::Serving && member.incarnation == process.me.incarnation
             });
             if !serves {
                 return Err(format!("{node} does not serve in {}", configuration.epoch));
@@ -88,8 +88,8 @@ impl World {
         })
     }
 
-    /// A member's engine rots. Of two members nobody can say who is wrong: the head is right.
-    pub(crate) fn rot(&mut self, rot: Rot) {
+    /// A member's engine rots. Of two members it is unknown which is wrong: the head is right.
+    pub(crate) fn bit_rot(&mut self, bit_rot: BitRot) {
         let configuration = self.configuration().expect("it rests in one");
         let may =
             |machine: &Machine| 2 < self.machines.len() || machine.node != configuration.head();
@@ -98,13 +98,13 @@ impl World {
         if self.machines.len() < 2 {
             return;
         }
-        let machine = machines[rot.machine % machines.len()];
+        let machine = machines[bit_rot.machine % machines.len()];
         let here = &mut self.machines[machine];
         let node = here.node;
-        if here.disk.rot(rot.row, rot.how) {
+        if here.disk.bit_rot(bit_rot.row, bit_rot.how) {
             self.trace
-                .say(self.now, || format!("{node} rots: {:?}", rot.how));
-            if let Some(after) = rot.crash_after {
+                .say(self.now, || format!("{node} rots: {:?}", bit_rot.how));
+            if let Some(after) = bit_rot.crash_after {
                 self.queue.plan(self.now + after, Event::Crash { machine });
             }
         }
@@ -139,12 +139,12 @@ fn member_state(machine: &Machine) -> Option<MemberState> {
 }
 
 /// What the entry that settles an operation says came of it.
-pub(crate) fn fate_of(result: &Bytes) -> Fate {
+pub(crate) fn fate_of(result: &Bytes) -> WriteStatus {
     let settlement = Settlement::decode(result.clone()).expect("the chain wrote it");
     match settlement.outcome {
-        Outcome::Applied => Fate::Applied,
-        Outcome::Superseded => Fate::Superseded,
-        Outcome::Refused(_) => Fate::Refused,
-        Outcome::Gone => Fate::Gone,
+        Outcome::Applied => WriteStatus::Applied,
+        Outcome::Superseded => WriteStatus::Superseded,
+        Outcome::Refused(_) => WriteStatus::Refused,
+        Outcome::Gone => WriteStatus::Gone,
     }
 }

@@ -9,7 +9,7 @@ use fader_chain::{ElementOp, EntryId, Register, Stamp};
 use super::evidence::merges;
 use super::{Evidence, Verdict, Violation, Witness};
 use crate::history::display::{Name, State, text};
-use crate::history::{Fate, MemberState};
+use crate::history::{MemberState, WriteStatus};
 use crate::service::pairs_of;
 
 /// At rest overlays are empty, and every member's registers are those of every other, and of the
@@ -26,17 +26,17 @@ pub fn rest(evidence: &Evidence<'_>) -> Verdict {
         .log
         .last()
         .map_or(EntryId::ZERO, |(entry, _)| entry.id);
-    let floor = evidence
+    let safe_point = evidence
         .epochs
         .last()
-        .map_or(EntryId::ZERO, |(known, _)| known.floor);
+        .map_or(EntryId::ZERO, |(known, _)| known.safe_point);
     let join = join(evidence)?;
     let mut count = 0;
     for member in members {
         settled(evidence, member, last)?;
         for key in join.keys().chain(member.registers.keys()) {
             count += 1;
-            same(member, first, key, floor)?;
+            same(member, first, key, safe_point)?;
             equals_join(evidence, member, key, join.get(key))?;
         }
         let registers = member.registers.values();
@@ -68,11 +68,11 @@ fn same(
     member: &MemberState,
     first: &MemberState,
     key: &Bytes,
-    floor: EntryId,
+    safe_point: EntryId,
 ) -> Result<(), Violation> {
     let canonical = |member: &MemberState| {
         let mut register = member.registers.get(key).cloned().unwrap_or_default();
-        register.collect_strong(floor);
+        register.collect_strong(safe_point);
         if register.is_vacant() {
             register = Register::default();
         }
@@ -141,14 +141,15 @@ fn join(evidence: &Evidence<'_>) -> Result<BTreeMap<Bytes, Register>, Violation>
         let settled = entry.request.and_then(|name| evidence.settled.get(&name));
         match settled.filter(|settled| settled.entry == entry.id) {
             None => merges(entry).for_each(|(key, ops)| merge(key, ops, entry.stamp)),
-            Some(settled) if matches!(settled.fate, Fate::Refused | Fate::Gone) => {}
+            Some(settled) if matches!(settled.status, WriteStatus::Refused | WriteStatus::Gone) => {
+            }
             Some(_) => {
                 let attempts = entry
                     .request
                     .map_or(&[][..], |name| evidence.attempts(name));
                 let attempt = attempts.iter().find(|(one, _)| one.stamp == entry.stamp);
                 let Some((attempt, _)) = attempt else {
-                    let text = format!("{} settles what nobody stamped", entry.id);
+                    let text = format!("{} settles what no member stamped", entry.id);
                     return Err(Violation::new("I15", text).event(event));
                 };
                 merge(&attempt.key, &attempt.ops, attempt.stamp);

@@ -1,9 +1,9 @@
-//! Members that leave the chain for good (docs/protocol/reconfiguration.md, section 12), and come
-//! as new ones.
+//! Members that leave the chain permanently (docs/internals/protocol/reconfiguration.md, section
+//! 12), and come as new ones.
 //!
-//! The chain is placed elsewhere than at one member: it hands on what it holds, is left out, and
-//! its machine comes back with an empty disk. An operator may take that back, also when it was
-//! done already, and the member has not heard of it.
+//! The chain is placed elsewhere than at one member. That member hands off what it holds and is
+//! left out, and its machine comes back with an empty disk. An operator may take that back, also
+//! when it was done already, and the member has not heard of it.
 
 use std::collections::BTreeSet;
 
@@ -15,28 +15,28 @@ use super::random::Random;
 
 /// Who is to leave, and who has left.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Leavings {
+pub(crate) struct Decommissions {
     leaving: BTreeSet<NodeId>,
     gone: BTreeSet<NodeId>,
 }
 
-impl Leavings {
+impl Decommissions {
     /// The member is to stay, or to come back as it is.
     pub(crate) fn stay(&mut self, node: NodeId) {
         self.leaving.remove(&node);
         self.gone.remove(&node);
     }
 
-    /// The member has lost its disk, and with it what it had to hand on: another comes instead.
+    /// The member has lost its disk, and with it what it had to hand off: another comes instead.
     pub(crate) fn lose(&mut self, node: NodeId) {
         self.leaving.remove(&node);
     }
 
-    /// Who has no part in the chain yet has nothing to hand on, and joins.
+    /// Who has no part in the chain yet has nothing to hand off, and joins.
     pub(crate) fn on_calm(&mut self, newest: &Configuration) {
-        let is_away = |node: NodeId| newest.away.iter().any(|away| away.node == node);
+        let is_absent = |node: NodeId| newest.absent.iter().any(|absent| absent.node == node);
         self.leaving
-            .retain(|node| newest.seat(*node).is_some() || is_away(*node));
+            .retain(|node| newest.member(*node).is_some() || is_absent(*node));
     }
 
     /// Whether it has left.
@@ -49,18 +49,19 @@ impl Leavings {
         self.leaving.len()
     }
 
-    /// Where the chain is not to be: where a member has left its last life may be there still.
+    /// Where the chain is not to be: where a member has left its last incarnation may be there
+    /// still.
     pub(crate) fn unwanted(&self) -> Vec<NodeId> {
         self.leaving.union(&self.gone).copied().collect()
     }
 
-    /// Who had a seat, was to leave, and is not waited for, is gone.
+    /// Who had a membership, was to leave, and is not waited for, is gone.
     pub(crate) fn on_published(&mut self, before: Option<&Configuration>, next: &Configuration) {
         let Some(node) = before.and_then(Configuration::leaving) else {
             return;
         };
-        let is_away = next.away.iter().any(|away| away.node == node);
-        if next.seat(node).is_none() && !is_away && self.leaving.remove(&node) {
+        let is_absent = next.absent.iter().any(|absent| absent.node == node);
+        if next.member(node).is_none() && !is_absent && self.leaving.remove(&node) {
             self.gone.insert(node);
         }
     }
@@ -70,15 +71,15 @@ impl World {
     /// The chain is to be placed elsewhere, if it is not already under way.
     pub(crate) fn leave(&mut self, machine: usize) {
         let node = self.machines[machine].node;
-        let leavings = &mut self.coordinator.leavings;
+        let decommissions = &mut self.coordinator.decommissions;
         let has_others = 1 < self.machines.len();
-        if has_others && leavings.leaving.is_empty() && !leavings.is_gone(node) {
-            leavings.leaving.insert(node);
+        if has_others && decommissions.leaving.is_empty() && !decommissions.is_gone(node) {
+            decommissions.leaving.insert(node);
         }
     }
 }
 
-/// Again and again somebody leaves.
+/// Again and again a member leaves.
 pub(super) fn add(faults: &mut Vec<(Micros, Fault)>, plan: &Plan, random: &mut Random) {
     let members = plan.members as usize;
     let mut at = random.between(100_000, 400_000);
@@ -97,7 +98,7 @@ pub(super) fn add(faults: &mut Vec<(Micros, Fault)>, plan: &Plan, random: &mut R
     }
 }
 
-/// Again and again somebody leaves and does not hear that it has; it is to stay after all.
+/// Again and again a member leaves and does not hear that it has; it is to stay after all.
 pub(super) fn taken_back(plan: &Plan, random: &mut Random) -> Vec<(Micros, Fault)> {
     let members = plan.members as usize;
     let mut faults = Vec::new();

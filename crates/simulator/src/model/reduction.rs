@@ -1,5 +1,5 @@
 //! What happens with the step that makes it possible, since nothing is lost by that
-//! (docs/protocol/checked.md, "What the model leaves out").
+//! (docs/internals/testing.md, "What the model leaves out").
 
 use fader_chain::{EntryId, Envelope, Identity, Message, NodeId};
 
@@ -27,8 +27,8 @@ fn word(from: Identity, epoch: u64, to: usize) -> Packet {
 }
 
 impl World {
-    /// What happens before anything else can make a difference to it: members that take part in
-    /// one epoch know that of each other, and what changes nothing in its receiver arrives.
+    /// What happens before anything else can make a difference to it. Members that take part in one
+    /// epoch know that of each other, and what changes nothing in its receiver arrives.
     pub(super) fn hurry(&mut self, before: &State, state: &mut State) -> Result<(), String> {
         let epoch = |world: &World, state: &State, place: usize| {
             let brief = world.brief(state, place);
@@ -69,8 +69,8 @@ impl World {
         pairs.filter(|(from, to)| from != to)
     }
 
-    /// Whether a message changes nothing in its receiver now, nor as long as its epoch lasts: it
-    /// holds, or has heard, what the message says, and answers at most.
+    /// Whether a message changes nothing in its receiver now, nor as long as its epoch lasts. The
+    /// receiver holds, or has heard, what the message says, and answers at most.
     fn changes_nothing(
         &mut self,
         state: &State,
@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Whether a message arrives with the step that sends it, or never: an overlay that holds
-    /// nothing, where nobody claims a quorum by it.
+    /// nothing, where no read claims a quorum by it.
     pub(super) fn is_instant(&self, packet: u32) -> bool {
         let scenario = &self.scene.scenario;
         let message = &self.packets[packet].envelope.message;

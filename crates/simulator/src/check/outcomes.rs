@@ -9,37 +9,37 @@ use super::evidence::{Settled, merges};
 use super::replay::Replay;
 use super::{Evidence, Verdict, Violation, Witness, cover};
 use crate::history::display::Name;
-use crate::history::{Event, Fact, Fate, Level};
+use crate::history::{Event, Fact, Level, WriteStatus};
 use crate::service::{Service, State};
 
-/// Settlements are what the log gives, clients are told what was settled, attached
+/// Settlements are what the log gives, and clients are told what was settled. Attached
 /// acknowledgements have leases and holders behind them, and what was acknowledged is settled in
 /// the end.
 ///
 /// # Errors
 /// The operation with all that is known of it.
-pub fn fates(evidence: &Evidence<'_>, service: Service) -> Verdict {
+pub fn outcomes(evidence: &Evidence<'_>, service: Service) -> Verdict {
     let settled = settlements(evidence, service)?;
     let told = told(evidence)?;
     let kept = leases(evidence)? + conserved(evidence)?;
     Ok(settled + told + kept + forgotten(evidence)?)
 }
 
-/// GC-5: a returning member forgets what it accepted before the floor, or what is settled, and
-/// nothing else; what came to it as another attempt it holds as that.
+/// GC-5: a returning member forgets what it accepted before the safe point, or what is settled, and
+/// nothing else. What came to it as another attempt it holds as that.
 fn forgotten(evidence: &Evidence<'_>) -> Result<usize, Violation> {
     for (node, name, event) in &evidence.forgotten {
         let published = evidence.epochs.iter().filter(|(_, at)| at.at <= event.at);
-        let floor = published.map(|(known, _)| known.floor).max();
+        let safe_point = published.map(|(known, _)| known.safe_point).max();
         let attempts = evidence.attempts(*name);
-        let is_old = |accept| floor.is_some_and(|floor| accept < floor);
+        let is_old = |accept| safe_point.is_some_and(|safe_point| accept < safe_point);
         let settled = evidence.settled.get(name);
         let is_settled = settled.is_some_and(|settled| settled.event.at <= event.at);
         if !is_settled
             && attempts.len() < 2
             && !attempts.iter().any(|(attempt, _)| is_old(attempt.accept))
         {
-            let text = format!("{node} forgot {} above the floor", Name(*name));
+            let text = format!("{node} forgot {} above the safe point", Name(*name));
             return Err(Violation::new("I16", text)
                 .event(event)
                 .events(evidence.story(*name)));
@@ -83,7 +83,7 @@ fn untrue(
         .request
         .map_or(&[][..], |name| evidence.attempts(name));
     let Some((attempt, _)) = attempts.iter().find(|(one, _)| one.stamp == entry.stamp) else {
-        return Some(("I15", "an operation is settled that nobody stamped"));
+        return Some(("I15", "an operation is settled that no member stamped"));
     };
     let register = replay.register(&attempt.key);
     let is_newer = |op: &&ElementOp| !cover::covers(&register, op, attempt.stamp);
@@ -101,15 +101,21 @@ fn untrue(
         .settle(&attempt.key, &survivors, attempt.stamp, replay)
         .is_some();
     let is_whole = survivors.iter().all(has);
-    match settled.fate {
-        Fate::Applied if !fits => Some(("SDB-4.1", "applied beyond the limit")),
-        Fate::Applied if entered.is_empty() => Some(("G5", "applied, but nothing entered")),
-        Fate::Applied if !is_whole => Some(("D4", "an element was dropped that nothing covers")),
-        Fate::Superseded | Fate::Refused | Fate::Gone if !entered.is_empty() => {
+    match settled.status {
+        WriteStatus::Applied if !fits => Some(("SDB-4.1", "applied beyond the limit")),
+        WriteStatus::Applied if entered.is_empty() => Some(("G5", "applied, but nothing entered")),
+        WriteStatus::Applied if !is_whole => {
+            Some(("D4", "an element was dropped that nothing covers"))
+        }
+        WriteStatus::Superseded | WriteStatus::Refused | WriteStatus::Gone
+            if !entered.is_empty() =>
+        {
             Some(("D4", "an operation that did not enter has entered in part"))
         }
-        Fate::Superseded if !survivors.is_empty() => Some(("G5", "superseded by nothing newer")),
-        Fate::Refused if fits => Some(("G5", "refused, though it fits")),
+        WriteStatus::Superseded if !survivors.is_empty() => {
+            Some(("G5", "superseded by nothing newer"))
+        }
+        WriteStatus::Refused if fits => Some(("G5", "refused, though it fits")),
         _ => None,
     }
 }
@@ -118,13 +124,16 @@ fn untrue(
 fn told(evidence: &Evidence<'_>) -> Result<usize, Violation> {
     let mut count = 0;
     for write in evidence.acknowledged() {
-        let Some(fate) = write.fate else {
+        let Some(status) = write.status else {
             continue;
         };
         count += 1;
         let settled = evidence.settled.get(&write.name);
-        if !settled.is_some_and(|known| known.fate == fate && known.event.at <= write.at) {
-            let text = format!("{} was told {fate} untruly or too early", Name(write.name));
+        if !settled.is_some_and(|known| known.status == status && known.event.at <= write.at) {
+            let text = format!(
+                "{} was told {status} untruly or too early",
+                Name(write.name)
+            );
             return Err(Violation::new("G5", text)
                 .call(evidence.history, write.call)
                 .events(evidence.story(write.name)));
@@ -202,7 +211,8 @@ fn is_held(evidence: &Evidence<'_>, name: RequestId, quorum: usize, event: &Even
     if settled.is_some_and(|settled| settled.event.at <= event.at) {
         return true;
     }
-    // Of a disk that is lost between the holder's word and the acknowledgement nobody can know.
+    // A disk may be lost between the holder's word and the acknowledgement: of that nothing is
+    // known.
     let holders = evidence.holders_by(name, event.at);
     let holders: BTreeSet<_> = holders.map(|(node, _)| node).collect();
     quorum <= holders.len()
