@@ -5,8 +5,8 @@
     python3 examples/debian_packages.py --limit 5000
 
 The packages come from `apt-cache dumpavail` (run `apt-get update` if it is empty): about 64,000
-items. A package's dependencies and tags become attributes with many values; what is longer than
-SimpleDB's limits (1,024 bytes a value, 256 pairs an item, 25 items and 1 MB a batch) is cut.
+items. A package's dependencies and tags become attributes with many values. What is longer than
+SimpleDB's limits is cut: 1,024 bytes a value, 256 pairs an item, 25 items and 1 MB a batch.
 """
 
 import argparse

@@ -9,12 +9,12 @@
                             devices put in at once is merged, and a removed book that comes back
                             is a nuisance
     order        strong     of the last copy there is one; a condition decides who gets it
-    privacy      strong     "private" holds for whoever looks next, at whatever node
+    privacy      strong     "private" holds for the next reader, at any node
 
-Then it takes the cart's level for the order and for the privacy, and counts what goes wrong: copies
-sold twice, albums shown that were private already. Each buyer begins after the one before has the
-answer, so this is no race of two buyers: it is a node that has not heard yet. On one node there is
-no other node to hear late, and nothing goes wrong; give it three.
+Then it takes the cart's level for the order and for the privacy, and counts what goes wrong. That
+is copies sold twice, and albums shown that were private already. Each buyer begins after the one
+before has the answer, so this is no race of two buyers. It is a node that has not heard yet. On one
+node there is no other node to hear late, and nothing goes wrong; give it three.
 """
 
 import argparse

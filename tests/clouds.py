@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 START_SECONDS_MAX = 120
 INSTALL_SECONDS_MAX = 600
 
-# Azurite's own account and key, which its documentation tells everybody.
+# Azurite's own account and key, which its documentation tells to all.
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="

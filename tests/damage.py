@@ -22,7 +22,7 @@ def flip_engine(folder):
 
 def falsify(folder, true, false):
     """The log says one thing in place of another of the same length, with checksums that are right
-    (docs/format/log.md): the engine, which is made of it at the next start, has a wrong value that
+    (docs/reference/format/log.md). The engine, made of it at the next start, has a wrong value that
     only a comparison with other members can find. How many records that changed."""
     assert len(true) == len(false)
     changed = 0

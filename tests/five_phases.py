@@ -1,13 +1,14 @@
-"""Everything that docs/window.md promises to measure in real time, by one command.
+"""Everything that docs/explanation/congestion-window.md measures in real time, by one command.
 
     cargo xtask bench phases [--quick] [--items N] [--limit LIMIT] [--only NAME,NAME]
 
-At a Fader SimpleDB of limited capacity: the seed's five phases by Fader's client, by its rule of
-2008, by 34 threads that back off, and by boto3 with 34 threads in standard and adaptive mode. Then
-the seed's open question, whether several addresses help: three addresses of one server, with its
-one capacity, and three members of one cluster, each with a capacity of its own. Logs and plots are
-left in target/phases, and the last table compares all runs. The seed's 10,000 puts and deletes at
-75 a second take half an hour; a higher limit of puts, which changes nothing about gets, takes less.
+At a Fader SimpleDB of limited capacity: the five phases of the article of 2008 by Fader's client
+and by the article's rule. Then by 34 threads that back off, and by boto3 with 34 threads in
+standard and adaptive mode. Then the article's open question, whether several addresses help. It
+takes three addresses of one server, with its one capacity, and three members of one cluster, each
+with a capacity of its own. Logs and plots are left in target/phases, and the last table compares
+all runs. The article's 10,000 puts and deletes at 75 a second take half an hour. A higher limit of
+puts, which changes nothing about gets, takes less.
 """
 
 import argparse
@@ -29,7 +30,7 @@ SHARED = "three-addresses-of-one-server"
 ONE_MEMBER = "one-member-of-three"
 MEMBERS = "three-members-of-three"
 NAMES = [*CLIENTS, *(f"boto3-{mode}" for mode in MODES), SHARED, ONE_MEMBER, MEMBERS]
-# The seed's question: a run at one address, one at three, and what those are.
+# The article's question: a run at one address, one at three, and what those are.
 ADDRESSES = [
     ("window", SHARED, "three addresses of one server"),
     (ONE_MEMBER, MEMBERS, "three members of a cluster"),
@@ -169,7 +170,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="200 items: shows that it works")
-    parser.add_argument("--items", type=int, help="items; the seed's 10,000 unless told")
+    parser.add_argument("--items", type=int, help="items; the article's 10,000 unless told")
     parser.add_argument("--limit", default=LIMIT, help=f"of each server; {LIMIT} unless told")
     parser.add_argument("--only", default="", help=f"of {', '.join(NAMES)}; all unless told")
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 """A thread that stands still while the rest of its process goes on, as one does that waits for a
-disk which does not answer: held by ptrace, until it is let go or the caller ends."""
+disk which does not answer. It is held by ptrace, until it is let go or the caller ends."""
 
 import contextlib
 import ctypes
@@ -27,7 +27,7 @@ def threads(process, name):
 @contextlib.contextmanager
 def held(process, name):
     """The threads of that name stand still meanwhile. For one thread of the caller, and for threads
-    that nobody else holds."""
+    that no other process holds."""
     caught = threads(process, name)
     assert caught, f"no thread of {process} is called {name}"
     for thread in caught:

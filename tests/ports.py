@@ -6,8 +6,8 @@ import pathlib
 import random
 import socket
 
-# From the next one on the system gives ports to whoever asks for any, or connects: there a server
-# that is not up for a moment loses its port now and then, and cannot start.
+# From the next one on the system gives ports to processes that ask for any, or connect. There a
+# server that is not up for a moment loses its port now and then, and cannot start.
 ANY_BEGIN = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
 BEGIN = 10_000
 TRIES_MAX = 1000
@@ -19,7 +19,7 @@ given = set()
 
 
 def free_port(address="127.0.0.1"):
-    """A port that nobody listens on, and that nobody else is given."""
+    """A port on which no process listens, and that no other process is given."""
     for _ in range(TRIES_MAX):
         port = random.randrange(BEGIN, ANY_BEGIN)
         if port in given or port % LANES != LANE:

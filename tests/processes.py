@@ -129,7 +129,7 @@ class Processes(servers.Members):
     def why(self, *of, member=None):
         """What chains wait for, as ZooKeeper knows it, or a member."""
         asked = ["--data", member.data] if member else ["--zookeeper", self.zookeeper.hosts]
-        return servers.fader("cluster", "why", *of, *asked, home=self.folder).stdout
+        return servers.fader("cluster", "diagnose", *of, *asked, home=self.folder).stdout
 
     def await_why(self, words, *of, member=None):
         end = time.monotonic() + START_SECONDS_MAX

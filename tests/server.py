@@ -44,7 +44,8 @@ def signing(url):
 
 @contextlib.contextmanager
 def killed_after(seconds, process):
-    """Whoever reads meanwhile what a process says waits no longer than that: then it is killed."""
+    """A thread that reads meanwhile what a process says waits no longer than that: then it is
+    killed."""
     watchdog = threading.Timer(seconds, process.kill)
     watchdog.start()
     try:

@@ -126,7 +126,7 @@ def test_expires_is_at_most_a_week_ahead(signing):
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here")
-def test_what_others_may_touch_is_told_with_what_mends_it(tmp_path):
+def test_files_open_to_others_are_reported_with_the_repair(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     data.chmod(0o777)

@@ -15,7 +15,7 @@ def usage(reply):
 
 
 def test_ten_thousand_puts_cost_what_they_did_in_2008(server, sdb, domain):
-    """Seed 003: 10,000 PutAttributes of 2 attributes reported 0.219923 box hours."""
+    """The article of 2008: 10,000 PutAttributes of 2 attributes reported 0.219923 box hours."""
 
     def run(numbers):
         mine = server.client()

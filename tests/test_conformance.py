@@ -199,7 +199,7 @@ def test_wrong_keys_of_services_are_named(server, tmp_path):
         assert f"{flag[2:]}: " in said and code in said and "wrong-secret" not in said, said
 
 
-def test_what_is_wrong_with_a_url_is_said_without_its_secret(tmp_path):
+def test_a_wrong_url_is_explained_without_its_secret(tmp_path):
     for url, part in [
         ("s3://me:hunter2@bucket", "AWS_ACCESS_KEY_ID"),
         ("s3://bucket?secret_key=hunter2", "AWS_ACCESS_KEY_ID"),

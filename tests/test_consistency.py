@@ -55,7 +55,7 @@ def test_a_strong_write(client, sdb, domain):
         assert get(sdb, domain, "i") == {"a": [str(value)]}
 
 
-def test_what_does_not_go_together_is_refused(client, sdb, domain):
+def test_contradictory_options_are_refused(client, sdb, domain):
     eventual = client({"x-fader-consistency": "eventual"})
     with refused("InvalidParameterCombination", 400):
         get(eventual, domain, "i", consistent=True)
@@ -86,7 +86,7 @@ def test_what_does_not_go_together_is_refused(client, sdb, domain):
         ("x-fader-collection-mode", "loose"),
     ],
 )
-def test_what_is_not_known_is_refused(server, domain, name, value):
+def test_unknown_names_are_refused(server, domain, name, value):
     with refused("InvalidParameterValue", 400) as caught:
         get(asking(server.client(), {name: value}), domain, "i")
     message = caught.value.response["Error"]["Message"]

@@ -1,5 +1,5 @@
-"""Three processes, of which one begins on a copy of its folder that passes for the folder itself:
-its member had reported nothing that the copy lacks."""
+"""Three processes, of which one begins on a copy of its folder that passes for the folder itself.
+Its member had reported nothing that the copy lacks."""
 
 import shutil
 import time

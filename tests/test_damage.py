@@ -85,7 +85,7 @@ def test_a_block_that_rotted_is_made_anew_from_the_log(data, tree):
     "gone",
     ["", "/registers", "/counters", "/index/current", "/registers/tables"],
 )
-def test_what_is_deleted_of_the_engine_is_made_anew(data, gone):
+def test_deleted_files_of_the_engine_are_rebuilt(data, gone):
     path = data / f"engine{gone}"
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with Server(data.parent) as server:
@@ -178,7 +178,7 @@ def test_the_folder_is_locked_and_not_a_file_in_it(data):
         (data / "lock").unlink()
         with pytest.raises(RuntimeError) as caught:
             Server(data.parent, listen="127.0.0.1:0")
-        assert "is in use" in str(caught.value)
+        assert "holds its lock" in str(caught.value)
         assert get(server.client(), "domain", "item-01")["n"] == ["1"]
 
 

@@ -103,7 +103,7 @@ def test_bad_lines_are_named_or_counted(db, tmp_path):
     assert [record["isbn"] for record in exported(db)] == ["1", 2]
 
 
-def test_what_cannot_be_done_is_refused_in_words(db, tmp_path):
+def test_impossible_requests_are_refused_in_words(db, tmp_path):
     again = db("create", "books", check=False)
     assert again.returncode != 0 and "is there already" in again.stderr
     missing = db("get", "films", "k", check=False)

@@ -64,7 +64,7 @@ class Load(loads.Load):
             assert self.cluster.mode("domain", "mixed") == "domain: mixed\n"
 
     def check(self, sdb):
-        """All that was acknowledged is there, whoever answers."""
+        """All that was acknowledged is there, at any member."""
         for _ in range(3):
             with self.changed:
                 acknowledged = dict(self.acknowledged)
@@ -82,7 +82,7 @@ def test_three_members_are_one_service(tmp_path, wiring):
         sdb.create_domain(DomainName="domain")
         for number in range(30):
             put(sdb, "domain", "item", n=str(number), replace=True)
-            # Whichever member answers has the newest value.
+            # Each member that answers has the newest value.
             for _ in range(3):
                 assert get(sdb, "domain", "item") == {"n": [str(number)]}
         with pytest.raises(ClientError) as refused:
@@ -170,7 +170,8 @@ def test_a_session_is_followed_where_members_lag(tmp_path):
                 put(writer.sdb, "carts", item, n="1")
                 without = [get(unaware, "carts", item, consistent=False) for _ in range(6)]
                 own = [get(writer.sdb, "carts", item, consistent=False) for _ in range(3)]
-                # Monotonic reads: whoever has been shown it is shown it by every other member.
+                # Monotonic reads: a client that has been shown it is shown it by every other
+                # member.
                 seen = [get(reader.sdb, "carts", item, consistent=False) for _ in range(6)]
                 # A member that was given up meanwhile took with it what it alone had.
                 if cluster.roles()[0] == epoch:
@@ -205,8 +206,7 @@ def test_a_session_outlives_a_member(tmp_path, victim):
 def metrics(cluster):
     with urllib.request.urlopen(f"{cluster.url}/metrics", timeout=30) as page:
         lines = [line for line in page.read().decode().splitlines() if not line.startswith("#")]
-    return {name: int(value) for name, value in (line.rsplit(" ", 1) for line in lines)
-            if value.isdecimal()}
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
 def await_metric(cluster, name, is_expected):
@@ -216,23 +216,23 @@ def await_metric(cluster, name, is_expected):
         time.sleep(0.02)
 
 
-def test_what_replication_does_is_counted(tmp_path):
+def test_replication_is_counted(tmp_path):
     with Cluster(tmp_path) as cluster:
         create_mixed(cluster, "carts")
         eventual = at("eventual; w=2", cluster.client(read_timeout=30))
         for number in range(10):
             put(eventual, "carts", f"i{number}", n="1")
-        await_metric(cluster, 'fader_chain_tentative{chain="0"}', lambda count: count == 0)
+        await_metric(cluster, 'fader_chain_unsettled_writes{chain="0"}', lambda count: count == 0)
         counted = metrics(cluster)
         # At each of the two or three members that held it.
         assert 20 <= counted['fader_chain_settled_total{chain="0"}'] <= 30
-        assert 0 < counted['fader_chain_settled_milliseconds_total{chain="0"}']
+        assert 0 < counted['fader_chain_promotion_lag_seconds_total{chain="0"}']
         assert counted['fader_chain_superseded_total{chain="0"}'] == 0
         assert counted['fader_chain_version_queries_total{chain="0"}'] == 0
         assert cluster.stop() == 0, cluster.log()
 
 
-def test_what_collides_and_what_is_asked_is_counted(tmp_path):
+def test_collisions_and_requests_are_counted(tmp_path):
     with Cluster(tmp_path, "--delay", "100ms") as cluster:
         create_mixed(cluster, "carts")
         eventual = at("eventual", cluster.client(read_timeout=30))
@@ -253,13 +253,13 @@ def test_what_collides_and_what_is_asked_is_counted(tmp_path):
         assert 0 < counted['fader_chain_dirty_reads_total{chain="0"}']
         # While something is written, members are behind, and the head tells which.
         with writing(strong):
-            for what in ["entries", "milliseconds"]:
-                await_any_metric(cluster, f'fader_member_behind_{what}{{chain="0"')
+            for what in ["entries", "seconds"]:
+                await_any_metric(cluster, f'fader_member_lag_{what}{{chain="0"')
         # What was on its way for as long is told so.
-        await_metric(cluster, 'fader_chain_tentative{chain="0"}', lambda count: count == 0)
+        await_metric(cluster, 'fader_chain_unsettled_writes{chain="0"}', lambda count: count == 0)
         counted = metrics(cluster)
         settled = counted['fader_chain_settled_total{chain="0"}']
-        assert 50 < counted['fader_chain_settled_milliseconds_total{chain="0"}'] / settled
+        assert 50 < counted['fader_chain_promotion_lag_seconds_total{chain="0"}'] * 1000 / settled
         assert cluster.stop() == 0, cluster.log()
 
 
@@ -317,12 +317,12 @@ def refuses_eventual_writes(cluster):
 def test_a_mode_is_changed_under_load_while_a_member_is_killed(tmp_path):
     with Cluster(tmp_path) as cluster, concurrent.futures.ThreadPoolExecutor() as beside:
         with Load(cluster, "eventual; w=2") as load:
-            # It may hold writes that nobody else has: the change waits for it, and says so.
+            # It may hold writes that no other member has: the change waits for it, and says so.
             cluster.order("kill", "n3")
             cluster.await_roles(lambda roles: roles["n3"] == "out")
             load.await_more()
             change = beside.submit(cluster.mode, "domain", "strong", "--wait")
-            await_mode(cluster, "closing, waits for n3")
+            await_mode(cluster, "draining, waits for n3")
             assert refuses_eventual_writes(cluster)
             put(cluster.client(read_timeout=30), "domain", "strong", n="1")
             # Taken back, it goes on as if nothing had been.
@@ -331,7 +331,7 @@ def test_a_mode_is_changed_under_load_while_a_member_is_killed(tmp_path):
                 change.result()
             load.await_more()
             change = beside.submit(cluster.mode, "domain", "strong", "--wait")
-            await_mode(cluster, "closing, waits for n3")
+            await_mode(cluster, "draining, waits for n3")
             cluster.order("restart", "n3")
             assert change.result() == "domain: strong\n"
             load.is_ending = True
@@ -369,7 +369,7 @@ def test_a_lone_server_changes_a_mode_at_once(tmp_path):
         assert get(sdb, "domain", "item") == {"n": ["1"]}
         for words, reason in [
             (["nothing", "mixed"], "no domain nothing"),
-            (["domain", "closing"], "one of strong, mixed and eventual"),
+            (["domain", "draining"], "one of strong, mixed and eventual"),
             (["domain", "mixed", "--abandon"], "leaves members behind"),
             (["do/main"], "no account or domain"),
         ]:

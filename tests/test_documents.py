@@ -102,8 +102,8 @@ def test_the_tutorial_of_measuring(tmp_path):
 
 
 def test_the_examples_of_consistency(tmp_path, monkeypatch):
-    """What docs/consistency.md shows, in order, on a new server."""
-    found = BLOCK.findall((ROOT / "docs/consistency.md").read_text())
+    """What docs/how-to/choose-consistency.md shows, in order, on a new server."""
+    found = BLOCK.findall((ROOT / "docs/how-to/choose-consistency.md").read_text())
     assert [language for language, _ in found] == ["sh", "python", "sh", "sh"]
     with Server(tmp_path) as server:
         signing = servers.signing(server.url)
@@ -139,21 +139,32 @@ def run_line(line, folder, signing):
 
 
 def test_the_configuration_document_names_every_setting(tmp_path):
-    document = (ROOT / "docs/configuration.md").read_text()
+    document = (ROOT / "docs/reference/configuration.md").read_text()
     text = fader("serve", "--help", home=tmp_path).stdout
     flags = set(re.findall(r"^ +(--[a-z0-9-]+)", text, re.M))
     assert {"--listen", "--log-level"} <= flags
     assert {flag for flag in flags if f"`{flag}`" not in document} == set()
     # Nor does it name what is not there, or other defaults than the program's.
-    assert set(re.findall(r"^\| `(--[a-z0-9-]+)`", document, re.M)) <= flags
-    for flag, default in re.findall(r"^\| `(--[a-z0-9-]+)` \| `?([^`|]+?)`? \|", document, re.M):
-        if default not in ("none", "off"):
-            at = text.index(f"{flag} ")
-            assert f"[default: {default}]" in text[at : at + 300], flag
+    row = (
+        r"^\| `?[a-z0-9-]*`? \| `(--[a-z0-9-]+)` \| `FADER_[A-Z0-9_]+` \| [^|]+ "
+        r"\| `?([^`|]+?)`? \|"
+    )
+    rows = re.findall(row, document, re.M)
+    assert {flag for flag, _ in rows} == flags - {"--help"}
+    shown = run_of("config", "show", home=tmp_path)
+    for flag, default in rows:
+        if flag != "--config":
+            value = shown[flag.removeprefix("--")]
+            assert value == [default if default != "none" else "-", "default"], flag
+
+
+def run_of(*arguments, home):
+    lines = fader(*arguments, home=home).stdout.splitlines()
+    return {line.split()[0]: line.split()[1:3] for line in lines}
 
 
 def test_the_configuration_documents_file_is_read(tmp_path):
-    document = (ROOT / "docs/configuration.md").read_text()
+    document = (ROOT / "docs/reference/configuration.md").read_text()
     [text] = [code for language, code in BLOCK.findall(document) if language == "toml"]
     path = tmp_path / "fader.toml"
     path.write_text(text)

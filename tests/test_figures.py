@@ -20,7 +20,7 @@ STEPS = ["0 %", "50 %", "100 %"]
         ([[9, 9.5, 10], [9, 9.4, 10], [9, 9.3, 10]], 1),
     ],
 )
-def test_what_falls_and_what_rises(points, missed, capsys):
+def test_gauges_fall_and_counters_rise(points, missed, capsys):
     report = Report(is_small=False)
     report.falls("latency", STEPS, points, "ms")
     assert report.missed == missed

@@ -1,5 +1,5 @@
 """What floods of connections, bodies and heads do to a server, and to its clients: nothing that
-lasts. Nobody here has a key, but the clients."""
+lasts. No caller here has a key, but the clients."""
 
 import contextlib
 import re
@@ -104,7 +104,7 @@ def test_too_few_files_are_refused_with_what_to_do(tmp_path):
     assert "ulimit -n" in server.log()
 
 
-def test_bodies_that_never_come_delay_nobody(tmp_path):
+def test_bodies_that_never_come_delay_no_request(tmp_path):
     """32 announcements of 2 MiB with one byte each delayed a signed batch by 29.7 s."""
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2097152\r\n" + FORM + b"\r\nA"
     with Server(tmp_path) as server:

@@ -43,7 +43,7 @@ def test_text_of_all_kinds_survives(sdb, domain):
     assert get(sdb, domain, "item é <&>") == {"name & <ü>": sorted(values, key=str.encode)}
 
 
-def test_what_xml_cannot_carry_comes_in_base64(sdb, domain):
+def test_characters_outside_xml_come_in_base64(sdb, domain):
     put(sdb, domain, "item", **{"bell": "a\x07b"})
     reply = sdb.get_attributes(DomainName=domain, ItemName="item", ConsistentRead=True)
     # boto3 hands the text over as it stands in the reply, beside encoding="base64".

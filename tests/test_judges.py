@@ -75,7 +75,7 @@ def test_histograms_are_read_by_java_and_python(java, tmp_path):
 
 
 def chi_square(ours, theirs):
-    """Pearson's statistic of two samples of as many draws, and its degrees of freedom; keys that
+    """Pearson's statistic of two samples of as many draws, and its degrees of freedom. Keys that
     are drawn less than ten times in both together are one."""
     rare = [0, 0]
     cells = []

@@ -1,11 +1,13 @@
 """`fader mapreduce`: jobs in folders, by one process and by several that are killed."""
 
+import base64
 import collections
 import json
 import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -220,3 +222,66 @@ def test_each_step_reads_the_output_of_the_one_before(mapreduce, tmp_path):
 
 def lines_in_order(out):
     return b"".join(parts(out).values()).splitlines()
+
+
+# A small process that runs another one, and says how many KiB of memory it had at most. A large
+# parent's own memory would count until the other program begins.
+PEAK = """
+import os, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+MB = 1_000_000
+
+
+def random_lines(bytes_of_line):
+    """60 MB of lines without an order, none twice."""
+    for _ in range(60):
+        text = base64.b64encode(os.urandom(MB * 3 // 4))
+        lines = (text[at : at + bytes_of_line] for at in range(0, len(text), bytes_of_line))
+        yield b"\n".join(lines) + b"\n"
+
+
+def equal_lines():
+    """60 MB of one line: all are in one partition."""
+    return (b"all of them in one partition, and none in another\n" * (MB // 50) for _ in range(60))
+
+
+@pytest.mark.parametrize(
+    "program, blocks",
+    [
+        ("sort", lambda: random_lines(100)),
+        ("sort", equal_lines),
+    ],
+    ids=["sort", "one-partition"],
+)
+def test_memory_is_bounded(tmp_path, program, blocks):
+    corpus, out, memory = tmp_path / "in", tmp_path / "out", 64 << 20
+    with corpus.open("wb") as file:
+        file.writelines(blocks())
+    command = [BINARY, "mapreduce", "run", program, "--input", corpus, "--output", out]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", PEAK, *command, "--memory", f"{memory}", "--slots", "2"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) << 10 <= 2 * memory
+    assert (out / "_SUCCESS").exists()
+
+
+def test_the_reader_of_messages_may_go_away(tmp_path):
+    """As `2>&1 | head` does: the job is completed, and the exit code says so."""
+    expected = write_corpus(tmp_path / "in", files=2, words=50)
+    reader, writer = os.pipe()
+    os.close(reader)
+    job = ["word-count", "--input", tmp_path / "in", "--output", tmp_path / "out"]
+    command = [BINARY, "mapreduce", "run", *map(str, job)]
+    run = subprocess.run(command, env=environment(tmp_path), stdout=writer, stderr=writer)
+    os.close(writer)
+    assert run.returncode == 0
+    assert lines(tmp_path / "out") == expected

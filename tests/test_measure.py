@@ -133,7 +133,7 @@ def test_redis_is_loaded_and_judged(redis, tmp_path):
     assert replicas.redis_command(port, "DBSIZE").strip() == ":0"
 
 
-def test_what_scans_show_is_no_violation(redis, etcd, server, tmp_path):
+def test_correct_scans_are_no_violation(redis, etcd, server, tmp_path):
     for url in [redis, etcd, simpledb(server)]:
         run_and_check(url, tmp_path, workload="e", levels="strong", **servers.signing(server.url))
 
@@ -158,7 +158,7 @@ def test_fader_is_loaded_at_its_own_levels(server, tmp_path):
     assert "reads" in said, said
 
 
-def test_what_is_wrong_with_a_target_is_said(tmp_path):
+def test_a_wrong_target_is_explained(tmp_path):
     for words, part in [
         (["--target", "redis://nowhere"], "expected redis://HOST:PORT"),
         (["--target", "etcd://a,b"], "expected etcd://HOST:PORT"),

@@ -103,7 +103,7 @@ def test_a_write_on_a_condition_happens_once(server, sdb, domain, tmp_path, is_a
     assert get(sdb, domain, "item") == {"owner": ["me"]}
 
 
-def test_what_was_refused_stays_refused(server, sdb, domain, tmp_path):
+def test_a_refused_write_stays_refused(server, sdb, domain, tmp_path):
     """The answer that is lost was no."""
     sdb.put_attributes(
         DomainName=domain, ItemName="item", Attributes=[{"Name": "owner", "Value": "you"}]

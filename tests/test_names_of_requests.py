@@ -46,7 +46,7 @@ def test_two_accounts_may_choose_one_name(server, other, level):
 
 
 def test_no_number_locks_a_client(server, other):
-    """A number far beyond is refused in plain words, and nothing changes for anybody."""
+    """A number far beyond is refused in plain words, and nothing changes for other clients."""
     for make in (server.client, other):
         make().create_domain(DomainName="locked")
     for make in (other, server.client):

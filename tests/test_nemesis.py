@@ -122,7 +122,7 @@ class History:
     History().write("1", lasts=100).read("1"),
     History().write("1").add("a").read("1").read("1", e=["a"]),
 ])
-def test_what_was_promised_is_accepted(history, tmp_path):
+def test_promised_replies_are_accepted(history, tmp_path):
     assert history.is_linearizable(tmp_path)
     assert history.complaints() == []
 
@@ -141,14 +141,14 @@ def test_what_was_promised_is_accepted(history, tmp_path):
     History().write("1").swap("1", "2", outcome="no", v=["1"]),
     # An eventual value shown to strong reads, and taken back.
     History().add("a").read(e=["a"]).read(),
-    # Nobody wrote it; nobody had written it yet; refused.
+    # No client wrote it; no client had written it yet; refused.
     History().read("1"),
     History().read("1").write("1"),
     History().write("1", outcome="refused").read("1"),
     # Two values where each write replaces all.
     History().write("1").write("2").read("1", "2"),
 ])
-def test_what_is_not_linearizable_is_refused(history, tmp_path):
+def test_a_history_that_is_not_linearizable_is_refused(history, tmp_path):
     assert not history.is_linearizable(tmp_path)
 
 
@@ -181,7 +181,7 @@ def test_only_lost_disks_excuse_a_loss(kind):
     assert "is lost" in odd.complaints()[0]
 
 
-def test_what_is_forgotten_is_counted_against_what_is_lost():
+def test_forgotten_writes_are_counted_against_lost_ones():
     assert History().add("a", w=1).forgotten(n1=1).read(last=True).complaints() == []
     # One of its two holders; twice the same one; one count for two writes.
     for counts in [{"n1": 1}, {"n1": 2}]:
@@ -219,9 +219,9 @@ def test_a_judge_that_excuses_a_long_time_says_so():
 
 
 def test_invented_values_are_found():
-    assert "nobody had asked" in History().look(e=["a"]).complaints()[0]
-    assert "nobody had asked" in History().look(e=["a"]).add("a").complaints()[0]
-    assert "nobody had asked" in History().write("a").look(e=["a"]).complaints()[0]
+    assert "no client had asked" in History().look(e=["a"]).complaints()[0]
+    assert "no client had asked" in History().look(e=["a"]).add("a").complaints()[0]
+    assert "no client had asked" in History().write("a").look(e=["a"]).complaints()[0]
     refused = History().add("a", outcome="refused").look(e=["a"])
     assert "refused, and shown" in refused.complaints()[0]
     assert History().add("a", outcome="unknown").look(e=["a"]).complaints() == []
@@ -232,7 +232,7 @@ def test_barriers_that_miss_something_are_found():
     assert History().add("a").read(e=["a"], **read).complaints() == []
     assert "does not show" in History().add("a").read(**read).complaints()[0]
     assert History().add("a", outcome="unknown").read(**read).complaints() == []
-    # Its holders are away; one of two is; nobody is, whatever the clocks are.
+    # Its holders are away; one of two is; none is, with any clocks.
     missed = read | {"lasts": 0}
     both = History().add("a").read(**missed).fault("Kill", "n1", "n2", away=2)
     assert both.read(e=["a"], last=True).complaints() == []

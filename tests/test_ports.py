@@ -7,7 +7,7 @@ import pytest
 import ports
 
 
-def test_a_port_is_nobody_elses():
+def test_a_port_belongs_to_one_server():
     given = [ports.free_port() for _ in range(200)]
     assert len(set(given)) == len(given)
     with socket.socket() as listener, socket.socket() as client:

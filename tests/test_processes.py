@@ -31,7 +31,7 @@ def cluster(request, tmp_path):
 
 
 class Load(loads.Load):
-    """A writer that notes what was acknowledged, whichever member took it."""
+    """A writer that notes what was acknowledged, by any member."""
 
     def __init__(self, cluster):
         super().__init__(self.write)
@@ -79,7 +79,7 @@ def test_any_member_takes_everything(cluster):
         put(writer, domain, "item", n=str(number))
         for client in clients:
             assert get(client, domain, "item") == {"n": [str(number)]}
-    # Whoever is asked: a refusal goes on with its session too.
+    # At any node: a refusal goes on with its session too.
     for client in cluster.clients():
         session = asking(client, {"x-fader-session": ""})
         with refused("ConditionalCheckFailed", 409) as refusal:
@@ -173,7 +173,7 @@ def test_without_zookeeper_only_what_needs_no_lease_goes_on(cluster):
             reply = put(sloppy, "mixed", "item", a=name)
             assert told(reply)["x-fader-outcome"] == "detached"
             assert name in get(eventual, "mixed", "item", consistent=False)["a"]
-        # Without one of them nothing is, and nobody can be left out.
+        # Without one of them nothing is, and no member can be left out.
         cluster.kill("n2")
         await_all_refused(beside, [
             lambda strong=at_levels(cluster, name)[0], more=more, name=name:
@@ -392,12 +392,12 @@ class ComeAndGo(loads.Load):
     def look(self, number):
         while not self.is_ending:
             number += 1
-            before = self.what_is_known()
+            before = self.known_state()
             try:
                 listed = domains(self.client(number))
             except (BotoCoreError, ClientError):
                 continue
-            after = self.what_is_known()
+            after = self.known_state()
             for name, known in before.items():
                 if "created" in known and "dropping" not in after[name]:
                     self.judge("listed", name in listed, name)
@@ -409,7 +409,7 @@ class ComeAndGo(loads.Load):
                 self.use(number, name, name in listed)
 
     def use(self, number, name, is_listed):
-        before = self.what_is_known()[name]
+        before = self.known_state()[name]
         try:
             if number % 2:
                 get(self.client(number), name, "item")
@@ -422,11 +422,11 @@ class ComeAndGo(loads.Load):
                 return
             # It was there, so that only who drops it may have taken it away.
             if is_listed or "created" in before:
-                self.judge("refused", "dropping" in self.what_is_known()[name], name)
+                self.judge("refused", "dropping" in self.known_state()[name], name)
         else:
             self.judge("used", not {"created", "dropped"} <= before, name)
 
-    def what_is_known(self):
+    def known_state(self):
         with self.changed:
             return dict(self.known)
 
@@ -447,7 +447,7 @@ class ComeAndGo(loads.Load):
         self.await_that(reached, seconds=120, what=f"{goals}")
 
 
-def test_what_a_killed_process_left_half_done_is_finished(cluster):
+def test_work_that_a_killed_process_left_is_finished(cluster):
     cluster.await_whole()
     cluster.await_chains(is_whole)
     is_ending = threading.Event()
@@ -464,7 +464,7 @@ def test_what_a_killed_process_left_half_done_is_finished(cluster):
     threads = [threading.Thread(target=come_and_go, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
-    # Nobody sees a domain half there meanwhile.
+    # No client sees a domain half there meanwhile.
     try:
         with ComeAndGo(cluster) as others:
             for _ in range(3):
@@ -502,14 +502,14 @@ def test_what_a_killed_process_left_half_done_is_finished(cluster):
     assert all(domains(client) == [] for client in clients)
 
 
-def test_who_is_no_member_is_told(cluster):
+def test_a_process_that_is_no_member_is_reported(cluster):
     cluster.await_whole()
-    for why, flags in [
-        ("none of the cluster's members", {"--node": "n9"}),
-        ("the cluster key is not", {"--cluster-key": other_key(cluster)}),
-        ("that of n1, not of n2", {"--node": "n2"}),
-        ("set all, or none", {"--zookeeper": None}),
-        ("no cluster at /elsewhere", {"--zookeeper-path": "/elsewhere"}),
+    for code, why, flags in [
+        ("not-found", "none of the cluster's members", {"--node": "n9"}),
+        ("cluster-key-wrong", "the cluster key is not", {"--cluster-key": other_key(cluster)}),
+        ("data-foreign", "that of n1, not of n2", {"--node": "n2"}),
+        ("configuration-invalid", "set all, or none", {"--zookeeper": None}),
+        ("not-found", "no cluster at /elsewhere", {"--zookeeper-path": "/elsewhere"}),
     ]:
         given = cluster.flags("n1")
         given = dict(zip(given[::2], given[1::2], strict=True)) | flags
@@ -523,11 +523,13 @@ def test_who_is_no_member_is_told(cluster):
             home=cluster.folder, check=False,
         )
         assert refused.returncode == 1 and why in refused.stderr, (why, refused.stderr)
+        assert f"\n  code: {code}\n" in refused.stderr, refused.stderr
     again = cluster.init(check=False)
     assert again.returncode == 1 and "already" in again.stderr
+    assert "\n  code: already-exists\n" in again.stderr
 
 
-def test_what_is_no_node_is_refused_once_where_nodes_call(cluster):
+def test_a_client_at_the_peer_port_is_refused_and_logged_once(cluster):
     cluster.await_whole()
     host, port = cluster.addresses["n1"].rsplit(":", 1)
     begin = b"FADPEER\x01"
@@ -550,7 +552,7 @@ def test_what_is_no_node_is_refused_once_where_nodes_call(cluster):
     for reason in attacks:
         lines = [line for line in log if "no connection between nodes" in line and reason in line]
         assert len(lines) == 1, (reason, cluster.members["n1"].log())
-    # Nobody was kept out, and nothing served otherwise.
+    # No client was kept out, and nothing served otherwise.
     assert cluster.are_whole(cluster.roles()[1])
     assert 'fader_peer_connected{peer="n2"} 1' in metrics(cluster.members["n1"])
     at_any(cluster.clients(), lambda sdb: sdb.create_domain(DomainName="domain"))
@@ -672,19 +674,19 @@ def test_a_member_whose_data_differs_is_found_by_comparison_and_made_equal(tmp_p
         cluster.await_roles(lambda roles: roles["n3"] == "out")
         folder = n3.data / "chains" / "1"
         assert falsify(folder, b"a value that is right", b"a value that is wrong") == 1
-        n3 = cluster.members["n3"] = Member(cluster, "n3", more={"FADER_FILL_MB": "1"})
+        n3 = cluster.members["n3"] = Member(cluster, "n3", more={"FADER_TRANSFER_MB": "1"})
         # No checksum says so, and it joins as any other; the others say that it differs.
         why = cluster.await_why("for n3, whose data was found to differ from the others'", "1")
         assert "which joins" in why
         assert cluster.chains()["chain 1"]["n3"] == "joining"
         logs = [member.log() for member in cluster.members.values()]
         assert any("n3 differs from the others: it is filled anew" in log for log in logs), logs
-        differing = re.compile(r'fader_chain_differences_total\{chain="1"\} [1-9]')
+        differing = re.compile(r'fader_chain_digest_mismatches_total\{chain="1"\} [1-9]')
         assert any(differing.search(metrics(member)) for member in cluster.members.values())
         assert "damaged" not in n3.log()
         cluster.await_chains(cluster.are_whole)
         cluster.await_why("waits for nothing", "1")
-        # What it has itself is right: it shows it with nobody to ask.
+        # What it has itself is right: it shows it with no member to ask.
         for name in ("n1", "n2"):
             assert cluster.members[name].stop() == 0, cluster.log()
             cluster.await_roles(lambda roles, name=name: roles[name] == "out")
@@ -692,7 +694,7 @@ def test_a_member_whose_data_differs_is_found_by_comparison_and_made_equal(tmp_p
         assert at_any([n3.client()], lambda sdb: get(sdb, "domain", "item")) == right
 
 
-def test_a_damaged_member_on_whom_the_chain_counts_waits(cluster):
+def test_a_damaged_member_that_the_chain_counts_on_waits(cluster):
     cluster.await_whole()
     for name in ("n1", "n3"):
         assert cluster.members[name].stop() == 0

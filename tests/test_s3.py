@@ -532,7 +532,7 @@ def test_settings_of_buckets(s3, bucket):
         s3.put_object(Bucket=bucket, Key="k", Body=b"", ACL="public-read")
 
 
-def test_what_is_left_out_answers_as_a_bucket_without_it(s3, bucket):
+def test_left_out_features_answer_as_a_bucket_without_them(s3, bucket):
     for verb, code in [
         ("get_bucket_encryption", "ServerSideEncryptionConfigurationNotFoundError"),
         ("get_bucket_website", "NoSuchWebsiteConfiguration"),

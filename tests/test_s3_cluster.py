@@ -1,4 +1,4 @@
-"""Objects on clusters: what one member took is read at each, whichever member dies meanwhile."""
+"""Objects on clusters: what one member took is read at each, with any member dead meanwhile."""
 
 import contextlib
 import hashlib

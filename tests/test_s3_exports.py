@@ -153,7 +153,7 @@ def test_exports_are_listed_in_pages_and_limited_by_the_day(exports, domain, buc
         wait(exports, arn)
 
 
-def test_what_is_wrong_has_its_error(sdb, exports, domain, bucket):
+def test_each_mistake_has_its_error(sdb, exports, domain, bucket):
     start = exports.start_domain_export
     with Refused("NoSuchDomainException", 400):
         start(domainName="no-such-domain", s3Bucket=bucket)

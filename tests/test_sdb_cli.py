@@ -134,7 +134,7 @@ def items_of_all_kinds(count):
     return items
 
 
-def test_what_is_exported_can_be_imported(cli, sdb, domain, tmp_path):
+def test_an_export_can_be_imported(cli, sdb, domain, tmp_path):
     """JSON lines and CSV, out and in again, with text of all kinds."""
     original = items_of_all_kinds(300)
     lines = [json.dumps({"item": k, "attributes": v}) + "\n" for k, v in original.items()]

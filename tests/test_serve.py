@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -81,7 +82,7 @@ def test_logs_in_json_are_json(tmp_path):
         (["--log-level", "loud=loudest"], "log-level"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_reason(tmp_path, flags, reason):
+def test_impossible_options_are_refused_with_a_reason(tmp_path, flags, reason):
     run = fader(
         "serve", "--data", tmp_path / "data", *flags, home=tmp_path, check=False
     )
@@ -238,6 +239,38 @@ def test_output_into_a_closed_pipe_is_no_failure(tmp_path):
     )
     os.close(writer)
     assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_no_command_ends_in_a_panic_without_readers(tmp_path):
+    """As `2>&1 | head` does, for results and for messages."""
+    shop = f"file://{tmp_path}/shop"
+    fader("db", "create", shop, "notes", home=tmp_path)
+    fader("db", "put", shop, "notes", "today", "buy milk", home=tmp_path)
+    commands = {
+        0: ["db scan URL notes", "db get URL notes today --cost", "db stat URL", "db verify URL",
+            "db export URL notes", "db index URL notes", "cloud list URL", "cloud prices",
+            "cloud check URL", "mapreduce list URL", "mapreduce explain sort --input URL",
+            "measure --help"],
+        1: ["mapreduce status URL", "s3 ls --endpoint http://127.0.0.1:1",
+            "sdb select 'select * from x' --endpoint http://127.0.0.1:1"],
+        2: ["no-such-command", "db scan"],
+    }
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = {}
+    for code, lines in commands.items():
+        for line in lines:
+            words = [word.replace("URL", shop) for word in shlex.split(line)]
+            run = subprocess.run(
+                [BINARY, *words],
+                env=servers.environment(tmp_path, **servers.signing("http://127.0.0.1:1")),
+                stdout=writer,
+                stderr=writer,
+                timeout=60,
+            )
+            ended[line] = (run.returncode, code)
+    os.close(writer)
+    assert {line: codes for line, codes in ended.items() if codes[0] != codes[1]} == {}
 
 
 @pytest.mark.parametrize(

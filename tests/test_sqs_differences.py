@@ -6,7 +6,7 @@ from queues import differ
 SCRIPTS = 25
 
 
-def test_what_differs_from_elasticmq_is_known(server, tmp_path):
+def test_differences_from_elasticmq_are_known(server, tmp_path):
     with clouds.elasticmq(tmp_path) as url:
         counts, unknown = differ.run(SCRIPTS, 1, [url, server.url])
     assert not unknown, unknown[0]

@@ -83,7 +83,7 @@ def test_each_queue_has_metrics(server, queue):
     assert of_queue(server, dead)["sent_messages_total"] == 0
     page = metrics(server)
     assert int(page['fader_requests_total{action="SendMessage",code="ok"}']) >= 4
-    assert int(page['fader_request_seconds_count{action="SendMessage"}']) >= 4
+    assert int(page['fader_request_duration_seconds_count{action="SendMessage"}']) >= 4
     sqs.delete_queue(QueueUrl=dead)
     assert of_queue(server, dead) == {}
 

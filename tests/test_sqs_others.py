@@ -1,5 +1,6 @@
-"""Behaviours of SQS that the tests of ElasticMQ and goaws ask for; where AWS's documentation says
-otherwise, what that says. docs/compatibility/sqs.md has a row for each."""
+"""Behaviours of SQS that the tests of ElasticMQ and goaws ask for. Where AWS's documentation says
+otherwise, what that says is tested. The page docs/reference/compatibility/sqs.md has a row for
+each."""
 
 import concurrent.futures
 import hashlib
@@ -51,7 +52,7 @@ def received(sqs, url, **more):
 
 # ElasticMQ
 
-def test_many_who_create_the_same_queue_are_told_one_url(sqs):
+def test_concurrent_creations_of_a_queue_have_one_url(sqs):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         made = pool.map(lambda _: sqs.create_queue(QueueName="race")["QueueUrl"], range(16))
         urls = set(made)
@@ -59,7 +60,7 @@ def test_many_who_create_the_same_queue_are_told_one_url(sqs):
     sqs.delete_queue(QueueUrl=urls.pop())
 
 
-def test_of_many_who_create_different_queues_of_a_name_one_is_served(sqs):
+def test_of_different_creations_of_a_queue_one_wins(sqs):
     def create(seconds):
         try:
             attributes = {"VisibilityTimeout": str(seconds)}

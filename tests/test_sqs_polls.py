@@ -165,7 +165,7 @@ def test_a_waiting_client_that_ends_its_half_is_told_of_none(polled, sqs, queue)
     assert bodies(sqs, queue) == ["hello"]
 
 
-def test_what_is_there_goes_to_one_that_ended_its_half_at_once(polled, sqs, queue):
+def test_a_half_closed_client_gets_its_messages_at_once(polled, sqs, queue):
     sqs.send_message(QueueUrl=queue, MessageBody="hello")
     with connect(polled) as half:
         half.sendall(poll(polled, queue))

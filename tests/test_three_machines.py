@@ -1,5 +1,5 @@
-"""What docs/operating.md says of three machines, done: users, files, ZooKeeper, TLS, start, stop
-and upgrade, each machine with a network, an /etc and a /var/lib of its own."""
+"""The three machines of docs/how-to/run-a-cluster.md: users, files, ZooKeeper, TLS, start, stop and
+upgrade. Each machine has a network, an /etc and a /var/lib of its own."""
 
 import collections
 import re
@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 def documented():
     """The files, and the commands: of each machine's ZooKeeper and member, and of the cluster."""
-    text = (servers.ROOT / "docs/operating.md").read_text()
+    text = (servers.ROOT / "docs/how-to/run-a-cluster.md").read_text()
     text = text[text.index("## Three machines with systemd"):text.index("## Chains\n")]
     blocks = collections.defaultdict(list)
     for language, block in BLOCK.findall(text):

@@ -18,7 +18,7 @@ from sdb_calls import asking, put, select
 
 EARLIER = os.environ.get("FADER_EARLIER_BIN")
 EARLIER_VERSION = 3
-NEWEST = 5
+NEWEST = 6
 # What a client tries again: nothing was promised.
 RETRYABLE = {"ServiceUnavailable", "InternalError"}
 
@@ -46,7 +46,7 @@ class Upgrading(Processes):
     def new_old_member(self, name, wait):
         if self.is_real:
             return Member(self, name, wait=wait, binary=pathlib.Path(EARLIER))
-        return Member(self, name, wait=wait, more={"FADER_SPEAKS": str(self.oldest)})
+        return Member(self, name, wait=wait, more={"FADER_CLUSTER_VERSION_MAX": str(self.oldest)})
 
     def replace(self, name, is_new):
         """The member ends in order and another version of it begins on its folder."""
@@ -61,7 +61,7 @@ class Upgrading(Processes):
 
 
 class Load(loads.Load):
-    """A writer of strong and one of eventual writes, which note what was acknowledged, and that no
+    """A writer of strong and one of eventual writes. They note what was acknowledged, and that no
     answer was one that a client would not try again."""
 
     def __init__(self, cluster):

@@ -40,7 +40,7 @@ class OnEnsemble(Processes):
         return [*super().flags(name), *self.proofs]
 
     def status(self):
-        # While the servers choose a leader they answer nobody.
+        # While the servers choose a leader they answer no request.
         end = time.monotonic() + START_SECONDS_MAX
         while True:
             done = servers.fader("cluster", "status", *self.place(), home=self.folder, check=False)

@@ -130,7 +130,7 @@ class Ensemble:
             for number in self.processes:
                 if "Mode: leader" in self.ask(number):
                     return number
-            assert time.monotonic() < end, "nobody leads"
+            assert time.monotonic() < end, "no server leads"
             time.sleep(0.1)
 
     def ask(self, number):

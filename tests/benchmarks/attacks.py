@@ -1,9 +1,9 @@
 """What attacks without a key cost a signed client, and the server's memory.
 
-Each attack is bounded, comes over loopback, and goes on while the client is measured: what the
-server closes is opened again, 500 connections a second. The client's p99 under attack is compared
-with its p99 without, in turns on the same server. Client and attacker have the same cores as the
-server."""
+Each attack is bounded, comes over loopback, and goes on while the client is measured. A connection
+that the server closes is opened again, 500 connections a second. The client's p99 under attack is
+compared with its p99 without, in turns on the same server. Client and attacker have the same cores
+as the server."""
 
 import contextlib
 import pathlib

@@ -115,8 +115,8 @@ def sqlite_reads(folder, records):
 
 
 def tree_reads():
-    """What the example of crate `blink` says: reads a second of a tree, and the ratio to BTreeMap;
-    none where it is not built as released."""
+    """What the example of crate `blink` says: reads a second of a tree, and the ratio to BTreeMap.
+    There are none where it is not built as released."""
     release = pathlib.Path(servers.BINARY).parent
     example = release / "examples" / "point_reads"
     if release.name != "release" or not example.exists():

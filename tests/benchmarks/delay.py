@@ -1,6 +1,6 @@
 """What a level costs in one-way delays between members, against what it must cost (semantics.md,
-section 1): a strong write four along a chain and two in a star, eventual writes and reads with
-W = R = 2 two. Measured by `fader measure consistency`."""
+section 1). A strong write costs four along a chain and two in a star; eventual writes and reads
+with W = R = 2 cost two. Measured by `fader measure consistency`."""
 
 import json
 import pathlib
@@ -18,8 +18,8 @@ LEAST = {
 UNLOADED, LOADED = 1.05, 1.25
 # A member that a busy machine holds up is left out, and refuses what it had not yet done.
 FAILED = 0.001
-# Of what is asked while the head is cut off for six seconds, so much is answered: strong operations
-# again after lease + 1 s, eventual ones that ask for one member always.
+# Of what is asked while the head is partitioned for six seconds, so much is answered. Strong
+# operations are again after lease + 1 s, eventual ones that ask for one member always.
 ANSWERED = {
     "strong read": 0.5, "strong write": 0.5, "eventual read, R = 1": 0.99,
     "eventual write, W = 1": 0.99, "eventual write, sloppy": 0.99,
@@ -73,7 +73,7 @@ def judge(wiring, measured, report):
     of = lambda load: [point[load]["all_ms"] for point in measured["mixed"]]
     throughput = [point["writes_per_s"] for point in measured["mixed"]]
     # Of few requests a strong write and a clean strong read take four delays together, and eventual
-    # ones too: the mean falls by what strong reads wait for writes, a few ms, and is only shown.
+    # ones too. The mean falls by what strong reads wait for writes, a few ms, and is only shown.
     for step, values in zip(steps, of("few")):
         report.series(f"{wiring}: mean latency, few requests, {step}", values, "ms")
     report.falls(f"{wiring}: mean latency", steps, of("many"), "ms")

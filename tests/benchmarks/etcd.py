@@ -1,6 +1,6 @@
 """Strong writes and linearizable reads of one 500 B value against three etcd servers on the same
-machine: signed PutAttributes and GetAttributes of SimpleDB against etcd's gRPC, 64 connections,
-every write on every disk (etcd: on two of three) before it is acknowledged."""
+machine. It compares signed PutAttributes and GetAttributes of SimpleDB with etcd's gRPC, 64
+connections. Every write is on every disk (etcd: on two of three) before it is acknowledged."""
 
 import contextlib
 import json
@@ -91,7 +91,7 @@ def run(options, report):
         etcd.await_healthy()
         members = [clusters.address(cluster, name) for name in cluster.names]
         for operation, promised in PROMISED.items():
-            # What is read is as it was filled, whatever was put before.
+            # What is read is as it was filled, after any puts.
             etcd.drive("fill", seconds)
             domain = f"{clusters.DOMAIN}-{operation}"
             clusters.caller(cluster, "n1").ask(

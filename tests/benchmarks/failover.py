@@ -5,12 +5,13 @@ is told is the longest time between two answers around the kill. A client that h
 another member after a quarter of a second, for reads and for writes alike.
 
 *Return.* A member returns with an empty disk while load goes on. Three throughputs are told, of the
-same clients at the same two members: of the whole chain before one is killed, of the two that are
-left, and from the start of the third until it serves. What three cost more than two is no cost of
-the return; what is lost against the whole chain is, once that has settled.
+same clients at the same two members. They are of the whole chain before one is killed, and of the
+two that are left. The third is from the start of the third member until it serves. What three cost
+more than two is no cost of the return; what is lost against the whole chain is, once that has
+settled.
 
 *Refusals.* What each phase was refused is told by the reason that refusals name. With `--cpu` each
-member has a share of a core and no more, as beside others on a busy machine; then refusals end
+member has a share of a core and no more, as beside others on a busy machine. Then refusals end
 nothing, and figures are told and not judged."""
 
 import collections
@@ -41,7 +42,7 @@ KINDS = [("strong", "read"), ("strong", "write"), ("eventual", "look"), ("eventu
 
 
 def beside(function, *arguments):
-    """Calls it in a thread of its own. Whoever asks for the result is told of what failed."""
+    """Calls it in a thread of its own. A thread that asks for the result is told of what failed."""
     thread = concurrent.futures.ThreadPoolExecutor(1)
     result = thread.submit(function, *arguments)
     thread.shutdown(wait=False)

@@ -1,7 +1,7 @@
 """What `fader measure` finds where the truth is known.
 
-Redis, whose replica hears of each write 200 ms late by a proxy that notes how late; etcd, of which
-one follower is cut off; Fader with members 50 ms apart."""
+Redis, whose replica hears of each write 200 ms late by a proxy that notes how late. Also etcd, of
+which one follower is partitioned, and Fader with members 50 ms apart."""
 
 import contextlib
 import pathlib
@@ -89,7 +89,7 @@ def cut_follower(report, home, seconds):
         for proxy in proxies:
             stack.callback(proxy.close)
         members.await_healthy()
-        # Whichever it is: a leader that is cut off is followed by another within seconds.
+        # For any member: another follows a partitioned leader within seconds.
         alone = 2
         process = members.processes[alone].pid
         target = "etcd://" + ",".join(members.clients)

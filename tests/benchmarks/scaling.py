@@ -37,7 +37,7 @@ def one_run(sides, turns):
 
 def one_size(options, report, size):
     names = tuple(f"n{number}" for number in range(1, size + 1))
-    # Members with so little of a processor are slow to speak: nobody is to be given up.
+    # Members with so little of a processor are slow to speak: no member is to be given up.
     settings = {"names": names, "wiring": "chain", "lease": "30s"}
     with clusters.capped(SHARE) as cap, clusters.running(options.scratch, **settings) as cluster:
         fill = {"items": ITEMS, "connections": 1}

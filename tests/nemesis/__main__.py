@@ -1,7 +1,7 @@
 """`python -m nemesis --minutes M --seed N`: attacks a cluster and judges what its clients saw.
 
-What is attacked lives in namespaces of its own for networks, mounts and processes: all of it ends
-with the first process in it, however that ends, and nothing of it is seen outside."""
+What is attacked lives in namespaces of its own for networks, mounts and processes. All of it ends
+with the first process in it, in any way of its end, and nothing of it is seen outside."""
 
 import argparse
 import ctypes

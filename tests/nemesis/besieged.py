@@ -1,5 +1,5 @@
-"""The cluster under attack: each member in a namespace of its own, with a small disk of its own and
-a clock that can be set."""
+"""The cluster under attack. Each member is in a namespace of its own, with a small disk of its own
+and a clock that can be set."""
 
 import contextlib
 import os
@@ -149,7 +149,7 @@ class Besieged(Processes):
         return member.url is not None
 
     def await_full(self):
-        """Waits for full chains: nobody helps but by starting what has ended."""
+        """Waits for full chains, without other help than starting what has ended."""
         start = time.monotonic()
         end, ask_at = start + WHOLE_SECONDS_MAX, start + WHY_SECONDS
         self.away_max = 0
@@ -166,7 +166,7 @@ class Besieged(Processes):
             time.sleep(0.2)
 
     def ask_why(self):
-        """A chain that is not full waits for something, and `fader cluster why` knows it."""
+        """A chain that is not full waits for something, and `fader cluster diagnose` knows it."""
         try:
             before, why, after = self._lacking(), self.why(), self._lacking()
         except (AssertionError, subprocess.TimeoutExpired):
@@ -193,7 +193,7 @@ class Besieged(Processes):
 
     def newly_forgotten(self):
         """How many eventual writes members have dropped by GC-5 and JN-7 since this was asked, of
-        which nothing is known: one that was settled, or that newer ones cover, excuses no loss."""
+        which nothing is known. One that was settled, or that newer ones cover, excuses no loss."""
         found = {}
         for name, member in self.members.items():
             text = ""

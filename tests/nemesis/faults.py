@@ -100,8 +100,9 @@ class Stop(Fault):
 
 
 class HangDisk(Fault):
-    """What uses the disk stands still at one member, or at all as where they share storage, perhaps
-    for so long that its life is ended; all else in its process goes on."""
+    """The threads that use the disk stand still at one member, or at all as where they share
+    storage. That may last for so long that its incarnation is ended. All else in its process goes
+    on."""
 
     def __init__(self, siege):
         super().__init__(siege)
@@ -173,7 +174,7 @@ class CutMembers(Cut):
 
 
 class Isolate(Cut):
-    """A member reaches nobody; clients reach it."""
+    """A member reaches no other member; clients reach it."""
 
     def ways(self):
         others = [*self.others(), *self.cluster.zookeeper.names]
@@ -496,7 +497,7 @@ class Siege:
 
 
 def copy_logs(cluster, folder):
-    """What members said, for whoever looks for a cause."""
+    """What members said, for a search of the cause."""
     for name, member in cluster.members.items():
         shutil.copy(member.errors, folder / f"{name}.log")
 

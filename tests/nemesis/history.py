@@ -1,8 +1,9 @@
-"""What clients asked and were told, as a log of Fader (docs/measuring/history.md), and beside it
-what was done to the cluster.
+"""What clients asked and were told, as a log of Fader
+(docs/reference/format/history.md), and beside it what was done to the cluster.
 
-An item is two objects of the log: its attribute `v` is a register of the item's name, what was
-added to `e` a set of that name and `/e`. A read of an item is a read of each, at the same times."""
+An item is two objects of the log. Its attribute `v` is a register of the item's name; what was
+added to `e` is a set of that name and `/e`. A read of an item is a read of each, at the same
+times."""
 
 import json
 import pathlib

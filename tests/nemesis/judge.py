@@ -21,8 +21,8 @@ from nemesis import history
 
 JUDGE = servers.ROOT / "target" / "porcupine"
 SOURCES = servers.ROOT / "tests" / "porcupine"
-# How long after its acknowledgement a write may still be what one member alone holds, if nothing
-# is done to anybody.
+# How long after its acknowledgement a write may still be what one member alone holds, if no member
+# has a fault.
 SETTLING_NS = 5_000_000_000
 # Of an attack that lasts so long, so great a part at most may excuse what is lost.
 ATTACK_NS_MIN, EXCUSED_SHARE_MAX = 20_000_000_000, 0.25
@@ -108,7 +108,7 @@ def number_of(call):
 
 
 def quorum(call):
-    """The W of an eventual write; one, if it is taken whoever else can be reached."""
+    """The W of an eventual write; one, if it is taken with any other members reachable."""
     return int(call["level"].rpartition("w=")[2]) if "w=" in call["level"] else 1
 
 
@@ -126,15 +126,15 @@ def wiped_around(add, faults):
 
 def may_be_wiped(add, faults):
     """Whether W of its holders may have lost their disks before it was settled. Nothing but this,
-    and what GC-5 forgets, excuses a loss: whoever is killed, stopped, cut off, full or has a wrong
-    clock keeps what is on its disk, and hands it on."""
+    and what GC-5 forgets, excuses a loss. A member that is killed, stopped, partitioned, full or
+    has a wrong clock keeps what is on its disk, and hands it off."""
     return quorum(add) <= len(wiped_around(add, faults))
 
 
 def lost(items, faults, forgotten, tally):
-    """Acknowledged, and not in the last look at the item. A holder that was away while the floor
-    rose may forget what was not settled before it went (GC-5, JN-7), and counts it: so many losses
-    of that time are lawful, if W members counted."""
+    """Acknowledged, and not in the last look at the item. A holder that was absent while the safe
+    point rose may forget what was not settled before it went (GC-5, JN-7), and counts it. So many
+    losses of that time are lawful, if W members counted."""
     last = collections.defaultdict(list)
     for item, calls in items.items():
         last[item] = [call for call in calls if call.get("last")]
@@ -171,8 +171,8 @@ def is_forgotten(add, line):
 
 
 def may_be_away(add, read, faults):
-    """Whether W members may have been out of the chain, or not yet back with what they hold, when
-    a barrier was asked for: it speaks for the write path only (G8)."""
+    """Whether W members may have been out of the chain, or not yet back with what they hold, when a
+    barrier was asked for. A barrier speaks for the write path only (G8)."""
     return quorum(add) <= sum(
         fault["away"] for fault in faults
         if fault["start"] <= read["end"] and read["start"] <= fault["whole"]
@@ -180,7 +180,7 @@ def may_be_away(add, read, faults):
 
 
 def barriers(calls, faults, tally):
-    """Barrier reads that lack what was acknowledged before they began, and is not lost for good:
+    """Barrier reads that lack what was acknowledged before they began, and is not permanently lost:
     `lost` judges that. Nothing is promised for what was accepted without a lease."""
     last = [call for call in calls if call.get("last")]
     adds = [
@@ -202,7 +202,7 @@ def barriers(calls, faults, tally):
 
 
 def invented(calls):
-    """Values that nobody had asked for when they were shown, or that were refused."""
+    """Values that no client had asked for when they were shown, or that were refused."""
     asked = {
         ("e" if call["op"] == "add" else "v", call["value"]): call
         for call in calls if call["op"] in ["add", "write", "swap"]
@@ -214,7 +214,7 @@ def invented(calls):
             for value in call[name]:
                 source = asked.get((name, value))
                 if source is None or call["end"] < source["start"]:
-                    yield f"invented: {call} shows {value}, for which nobody had asked"
+                    yield f"invented: {call} shows {value}, for which no client had asked"
                 elif source["op"] == "add" and source["outcome"] == "refused":
                     yield f"refused, and shown: {source} in {call}"
 

@@ -37,11 +37,11 @@ MIX = [
 
 
 class NotSent(Exception):
-    """Nobody was there to hear it."""
+    """No client was there to hear it."""
 
 
 class Unknown(Exception):
-    """Nobody can say what became of it."""
+    """Its outcome is unknown."""
 
 
 class Refusal(Exception):
@@ -228,7 +228,7 @@ class Client:
         for _ in range(TRIES_MAX if is_named else 1):
             member = self.chance.choice(list(self.callers))
             again = self._try(member, asked, headers)
-            # What was once under way may yet happen, whoever else was not there to hear it.
+            # What was once under way may yet happen, without any client there to hear it.
             if not (again["outcome"] == "unsent" and told["outcome"] == "unknown"):
                 told = again | {"node": member}
             if told["outcome"] not in ["unsent", "unknown"]:

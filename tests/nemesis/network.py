@@ -1,7 +1,7 @@
 """Namespaces, one for each process, around a router that can lose what one sends to another.
 
-The router is the namespace of whoever uses this; it needs rights in it, and nothing else:
-`unshare` gives them. Namespaces and links end with the process that made them."""
+The router is the namespace of the caller; it needs rights in it, and nothing else: `unshare` gives
+them. Namespaces and links end with the process that made them."""
 
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
 """`python -m objects --rounds N --seed S`: kills a server (kill -9) under writers and readers of a
-bucket, starts it again, and judges what is there: every acknowledged object is whole, no half
+bucket, starts it again, and judges what is there. Every acknowledged object is whole, no half
 object is visible, and the bytes of what was deleted go. With `--members 3` the servers are members
 of a cluster, of which one after the other is killed, or stopped and continued."""
 

@@ -1,9 +1,9 @@
 """Writers and readers of a bucket, through boto3.
 
-Each writer has keys of its own and knows what they may hold: the last body that was acknowledged,
-and those whose outcome is unknown since; one of those may still come a while later. A body says of
-itself which it is, so that half of one, or a mix of two, is seen by each reader. Racers put one key
-at once, each on the condition that there is none: one wins."""
+Each writer has keys of its own and knows what they may hold. That is the last body that was
+acknowledged, and those whose outcome is unknown since; one of those may still come a while later. A
+body says of itself which it is, so that half of one, or a mix of two, is seen by each reader.
+Racers put one key at once, each on the condition that there is none: one wins."""
 
 import collections
 import concurrent.futures

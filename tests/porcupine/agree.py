@@ -2,7 +2,7 @@
 
     python3 tests/porcupine/agree.py [--histories 10000] [--fader target/release/fader]
 
-On random histories of registers with compare-and-set, with ties, unknown outcomes and lies; and on
+On random histories of registers with compare-and-set, with ties, unknown outcomes and lies. Also on
 the logs of etcd by Jepsen in Porcupine's module, whose verdicts its tests have."""
 
 import argparse

@@ -4,7 +4,7 @@
 //	porcupine operations LOG.porcupine...
 //	porcupine keys LOG.porcupine...
 //
-// A history is a log of Fader (docs/measuring/history.md), in which an item is a register and a set
+// A history is a log of Fader (docs/reference/format/history.md), in which an item is a register and a set
 // (tests/nemesis/history.py). Exit codes: 0 linearizable, 1 not, 2 no verdict. What clients were not told acts at any time after it was
 // asked, or never.
 package main

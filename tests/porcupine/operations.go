@@ -1,4 +1,4 @@
-// Judges histories of operations as `fader measure convert` writes them (docs/measuring/history.md).
+// Judges histories of operations as `fader measure convert` writes them (docs/reference/format/history.md).
 
 package main
 

@@ -2,7 +2,7 @@
 
 A script makes a queue and calls it by chance: sends, receives, deletions, visibilities, batches,
 attributes, tags, and calls that are wrong. What is compared of an answer is named by the script's
-own words, not by ids. Differences that are known have a source in docs/compatibility/sqs.md."""
+own words, not by ids. Known differences have a source in docs/reference/compatibility/sqs.md."""
 
 import argparse
 import collections
@@ -108,7 +108,7 @@ def is_old_handle(action, _parameters, theirs, ours):
         (theirs[0], ours[1]) == ("ok", "InvalidParameterValue"))
 
 
-# What differs as it should: docs/compatibility/sqs.md has the source of each.
+# What differs as it should: docs/reference/compatibility/sqs.md has the source of each.
 KNOWN = {
     "the code of a refusal": is_code,
     "the code of an entry of a batch": is_code_of_entry,

@@ -59,7 +59,7 @@ def of(queue, lines):
 
 def held(body, calls, _deletes):
     for one, other in zip(calls, calls[1:]):
-        # Whichever was decided first, the other was within its visibility.
+        # In either order of decisions, the other was within its visibility.
         apart = max(one["end"], other["end"]) - min(one["start"], other["start"])
         if apart + SKEW_SECONDS < VISIBILITY_SECONDS:
             yield f"held: {body} is received twice within {apart:.2f} s"
@@ -67,7 +67,7 @@ def held(body, calls, _deletes):
 
 def removed(body, calls, deletes):
     for delete in deletes:
-        # Later than this, another receive, of which nobody heard, may have the newest handle.
+        # Later than this, another receive, of which no client heard, may have the newest handle.
         is_in_time = delete["end"] + SKEW_SECONDS < delete["received"] + VISIBILITY_SECONDS
         if delete["outcome"] != "ok" or not is_in_time:
             continue

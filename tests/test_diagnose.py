@@ -1,4 +1,4 @@
-"""`fader cluster why` names what a chain waits for, and for whom; and `restore` ends one wait."""
+"""`fader cluster diagnose` names what a chain waits for; `restore` ends one wait."""
 
 import functools
 import re
@@ -31,7 +31,7 @@ def test_a_chain_says_what_it_waits_for(cluster):
     assert "socks" in error(cluster, "socks", "--data", n1.data)
     # One that is stopped is waited for, and then missed.
     n3.stop_for_now()
-    cluster.await_why("for n3 to be heard of again", "1")
+    cluster.await_why("for a ping of n3", "1")
     cluster.await_why("for more members: there are 2 of 3", "1")
     n3.go_on()
     cluster.await_why("waits for nothing", "1")
@@ -43,10 +43,10 @@ def test_a_chain_says_what_it_waits_for(cluster):
         name for name, role in cluster.chains()["chain 1"].items() if role == "head"
     )]
     assert "waits for n3 to come back" in head.mode("carts", "strong")
-    cluster.await_why("domain carts is closing, for n3 to come back", "carts", member=head)
+    cluster.await_why("domain carts is draining, for n3 to come back", "carts", member=head)
     cluster.start("n3")
     cluster.await_why("waits for nothing", "1", member=head)
-    # Without ZooKeeper nobody is removed, and leases end.
+    # Without ZooKeeper no member is removed, and leases end.
     cluster.zookeeper.kill()
     cluster.await_why("for ZooKeeper to answer this process", "1", member=head)
     cluster.await_why("its lease is over", "1", member=head)
@@ -65,7 +65,7 @@ def test_any_node_tells_what_others_know(tmp_path):
         lost = next(name for name, role in places.items() if role != "head")
         asked, client = cluster.members[outside], cluster.members[outside].client()
         client.create_domain(DomainName="carts")
-        # Whoever is asked, also one without a member of the chain.
+        # At any node, also one without a member of the chain.
         for member in cluster.members.values():
             assert member.mode("carts") == "carts: strong\n"
         assert asked.mode("carts", "mixed") == "carts: mixed\n"
@@ -76,14 +76,14 @@ def test_any_node_tells_what_others_know(tmp_path):
         cluster.kill(lost)
         cluster.await_roles(lambda roles: roles[lost] == "out")
         cluster.await_why("for more members: there are 2 of 3", "1")
-        assert f"closing, waits for {lost} to come back" in asked.mode("carts", "strong")
+        assert f"draining, waits for {lost} to come back" in asked.mode("carts", "strong")
         for name in set(names) - {lost}:
             member = cluster.members[name]
-            cluster.await_why(f"domain carts is closing, for {lost} to come", "1", member=member)
+            cluster.await_why(f"domain carts is draining, for {lost} to come", "1", member=member)
         assert asked.mode("carts", "strong", "--abandon", "--wait") == "carts: strong\n"
         for name in set(names) - {lost}:
             assert cluster.members[name].mode("carts") == "carts: strong\n"
-        # One that is stopped is not waited for by whoever asks.
+        # No command waits for one that is stopped.
         head = next(name for name, role in places.items() if role == "head")
         (other,) = places.keys() - {head, lost}
         cluster.members[head].stop_for_now()
@@ -94,7 +94,7 @@ def test_any_node_tells_what_others_know(tmp_path):
 
 
 def names_in(why):
-    """Whoever is named: the number of a disk that has no name would show as `n14`."""
+    """For every name: the number of a disk that has no name would show as `n14`."""
     return set(re.findall(r"\bn\d+\b", why))
 
 
@@ -105,7 +105,7 @@ def refusal(call):
 
 
 def error(cluster, *words):
-    done = servers.fader("cluster", "why", *words, home=cluster.folder, check=False)
+    done = servers.fader("cluster", "diagnose", *words, home=cluster.folder, check=False)
     assert done.returncode != 0
     return done.stderr
 
@@ -132,7 +132,7 @@ def test_a_chain_that_is_down_names_its_disks_and_is_restored(cluster):
     cluster.members["n3"] = cluster.new_member("n3", wait=False)
     for chain in ["0", "1"]:
         why = cluster.await_why("all members that served are down", chain)
-        assert "begins again with everything: " in why
+        assert "recovers the whole chain" in why
         assert {"n1", "n2"} & set(why.replace(",", " ").replace(".", " ").split())
     for name in ["n1", "n2"]:
         shutil.rmtree(cluster.folder / name / "data")
@@ -207,7 +207,7 @@ def test_a_chain_begins_again_from_an_old_copy_by_order(tmp_path):
         assert refused_one.process.wait(60) == 1
         assert "an old copy" in refused_one.log() and "--accept-loss" in refused_one.log()
         for chain in ["0", "1"]:
-            # Nobody runs who ends sessions, and nobody who can go on.
+            # No process runs that ends sessions, and none that can go on.
             assert restore(chain, "--member", "n3", "--yes").returncode != 0
             told = restore(chain, "--member", "n3", "--accept-loss")
             assert told.returncode == 0, told.stderr

@@ -1,0 +1,1 @@
+"""`fader db` under kill -9."""
