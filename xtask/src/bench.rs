@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::command::{self, Profile};
+use crate::previous_build::PreviousBuild;
 use crate::python;
 
 mod foundation;
@@ -30,10 +31,14 @@ pub(crate) struct Options {
     /// Of `window`: the file that every cell is written to, as CSV.
     #[arg(long)]
     csv: Option<PathBuf>,
-    /// Of `phases`: how many items; the seed's 10,000 unless told.
+    /// Of `simpledb` and `one-node`: an earlier commit, whose binary takes part in each round. Of
+    /// `one-node` the last commit without replicas, unless told.
+    #[arg(long, value_name = "COMMIT")]
+    before: Option<String>,
+    /// Of `phases`: how many items; the article's 10,000 unless told.
     #[arg(long)]
     items: Option<u32>,
-    /// Of `phases`: what each server takes, as `fader serve --limit` has it; the seed's unless
+    /// Of `phases`: what each server takes, as `fader serve --limit` has it; the article's unless
     /// told.
     #[arg(long)]
     limit: Option<String>,
@@ -80,7 +85,7 @@ enum Name {
     /// The database beside SQLite: import in order and at random, a scan, point reads. Needs a C
     /// compiler and libsqlite3-dev for the reads.
     Database,
-    /// The seed's five phases in real time, at one address and at three; half an hour, and
+    /// The article's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.
     Phases,
     /// Fader's client on one thread, against a bare loop over hyper's connections.
@@ -119,6 +124,9 @@ pub(crate) fn build() -> Result<()> {
 
 /// Runs one benchmark.
 pub(crate) fn run(options: &Options) -> Result<bool> {
+    if options.before.is_some() && !matches!(options.name, Name::Simpledb | Name::OneNode) {
+        bail!("--before goes with `simpledb` and `one-node`");
+    }
     if let Name::Waiting = options.name {
         return waiting();
     }
@@ -151,7 +159,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         };
         return command::succeeds(&mut by_python(Profile::Release, name.get_name(), &how)?);
     }
-    let mut bench = fader_bench(Profile::Release, name.get_name());
+    command::succeeds(&mut by_fader_bench(options, name.get_name())?)
+}
+
+/// One of the benchmarks of `fader-bench`, with what it compares with.
+fn by_fader_bench(options: &Options, name: &str) -> Result<Command> {
+    let mut bench = fader_bench(Profile::Release, name);
     if options.quick {
         bench.arg("--quick");
     }
@@ -173,13 +186,27 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             bench.arg("--porcupine").arg(porcupine()?);
         }
         Name::OneNode => {
-            if let Some(binary) = foundation::FOUNDATION.build()? {
-                bench.arg("--foundation").arg(binary);
+            if options.before.is_none()
+                && let Some(binary) = foundation::FOUNDATION.build()?
+            {
+                bench.arg("--before").arg(binary);
             }
         }
         _ => {}
     }
-    command::succeeds(&mut bench)
+    if let Some(commit) = &options.before {
+        let folder = format!("target/before/{commit}");
+        let earlier = PreviousBuild {
+            commit,
+            folder: &folder,
+            is_release: true,
+        };
+        let binary = earlier.build()?;
+        let binary =
+            binary.with_context(|| format!("name a commit of this clone, not {commit}"))?;
+        bench.arg("--before").arg(binary);
+    }
+    Ok(bench)
 }
 
 /// Builds the program that judges logs by Porcupine.

@@ -1,5 +1,7 @@
 //! Crashes on purpose: kill -9 of the real binary, and power cuts on the disk seam.
 
+use std::process::Command;
+
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 
@@ -48,7 +50,7 @@ pub(crate) enum Kind {
     },
     /// Cuts the power on the disk seam: at every write and sync of a recorded run, and at random.
     ///
-    /// The test disk loses, reorders and tears whatever was not synced, which kill -9 cannot show:
+    /// The test disk loses, reorders and tears all that was not synced. A kill cannot show that:
     /// the page cache of the operating system survives it.
     Power {
         /// How many random runs.
@@ -68,9 +70,9 @@ pub(crate) enum Kind {
         #[arg(long, default_value_t = 1_000)]
         seeds: u64,
     },
-    /// Kills processes (kill -9) that share objects, queues and domains in a folder, and queues and
-    /// domains on gofakes3 behind a proxy that cuts replies, and checks what each was told. Then
-    /// cuts the power under the folder. Needs Go.
+    /// Kills processes (kill -9) that share objects, queues and domains in a folder, and checks
+    /// what each was told. It does the same with queues and domains on gofakes3 behind a proxy that
+    /// cuts replies. Then cuts the power under the folder. Needs Go.
     Cloud {
         /// How often to kill them.
         #[arg(long, default_value_t = 200)]
@@ -79,6 +81,20 @@ pub(crate) enum Kind {
         #[arg(long, default_value_t = 10_000)]
         seeds: u64,
     },
+    /// Kills `fader db` processes (kill -9) that write one database, at random moments: in a
+    /// folder, then, a tenth as often, on gofakes3. After each kill every acknowledged write is
+    /// there, what is atomic is whole, and `fader db verify` finds nothing. Needs Go.
+    Database {
+        /// How often all of them are killed.
+        #[arg(long, default_value_t = 100)]
+        rounds: u32,
+        /// Where the random moments come from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Crashes two simulated workers of a job of three map and two reduce tasks, at each pair of
+    /// their awaits. Minutes.
+    Mapreduce,
 }
 
 /// Runs one kind of crash.
@@ -109,6 +125,23 @@ pub(crate) fn run(kind: &Kind) -> Result<bool> {
         }
         Kind::Damage { seeds } => of_node("damage", "FADER_DAMAGE_SEEDS", *seeds),
         Kind::Cloud { rounds, seeds } => cloud(*rounds, *seeds),
+        Kind::Database { rounds, seed } => {
+            bench::build()?;
+            databases(Profile::Release, *rounds, *seed)
+        }
+        Kind::Mapreduce => command::succeeds(command::cargo().args([
+            "test",
+            "--profile",
+            Profile::Checked.name(),
+            "--package",
+            "fader-mapreduce",
+            "--test",
+            "faults",
+            "--",
+            "--nocapture",
+            "--ignored",
+            "two_workers_may_die_at_each_pair_of_awaits",
+        ])),
     }
 }
 
@@ -134,8 +167,20 @@ fn objects_of_three(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
     program(&["objects", "--members", "3"], profile, rounds, seed)
 }
 
+/// Kill -9 of clients of a database in a folder, then, a tenth as often, on gofakes3.
+pub(crate) fn databases(profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+    let is_good = program(&["databases"], profile, rounds, seed)?;
+    let server = FakeS3::start()?;
+    let mut crash = of_program(&["databases"], profile, rounds.div_ceil(10), seed)?;
+    Ok(command::succeeds(server.known_to(&mut crash))? && is_good)
+}
+
 /// A program of tests that kills the server.
 fn program(module: &[&str], profile: Profile, rounds: u32, seed: u64) -> Result<bool> {
+    command::succeeds(&mut of_program(module, profile, rounds, seed)?)
+}
+
+fn of_program(module: &[&str], profile: Profile, rounds: u32, seed: u64) -> Result<Command> {
     python::prepare()?;
     let mut crash = python::program("python");
     crash
@@ -145,7 +190,7 @@ fn program(module: &[&str], profile: Profile, rounds: u32, seed: u64) -> Result<
         .args(["--seed", &seed.to_string()])
         .env("FADER_BIN", profile.program("fader"))
         .env("PYTHONPATH", command::root().join("tests"));
-    command::succeeds(&mut crash)
+    Ok(crash)
 }
 
 /// A test of the node with so many seeds.

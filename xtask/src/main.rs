@@ -15,11 +15,11 @@ mod clouds;
 mod command;
 mod crash;
 mod differ;
-mod earlier;
 mod fake_s3;
 mod fuzz;
 mod lines;
 mod nemesis;
+mod previous_build;
 mod python;
 mod reference;
 mod simulate;
@@ -44,15 +44,15 @@ struct Cli {
 enum Task {
     /// Everything that must pass before a merge; the last line is `N passed, N failed`.
     ///
-    /// Format, house rules, clippy, docs, unit and integration tests, the release binary against
-    /// the AWS SDKs (Python, command line, Go, Java), a short crash run and a short benchmark.
+    /// Format, tidy rules, clippy, docs, unit and integration tests, and the release binary against
+    /// the AWS SDKs (Python, command line, Go, Java). Also a short crash run and a short benchmark.
     Ci(ci::Options),
     /// The house rules that neither rustfmt nor clippy knows. Takes a second.
     Tidy,
     /// Counts the lines of MapReduce without built-in jobs and tests: at most 6,000.
     Lines,
     /// Builds the release binary and measures it: `simpledb`, `select`, `memory`, `steps`,
-    /// `one-node`, `sqs`, `window`, `client`, `cloud` or `database`; clusters of it: `failover`,
+    /// `one-node`, `sqs`, `window`, `client`, `cloud` or `database`. Clusters of it: `failover`,
     /// `delay`, `scaling` or `etcd`; one under `attacks`.
     Bench(bench::Options),
     /// Crashes a node, or processes on a bucket, on purpose and checks that nothing acknowledged is
@@ -61,8 +61,8 @@ enum Task {
     Crash(crash::Kind),
     /// Tries a million mutations of good inputs on all that reads what strangers send.
     Fuzz(fuzz::Options),
-    /// Kills, stops and cuts off members of a real cluster, steps their clocks, fills and wipes
-    /// their disks, while clients write a history, which Porcupine and our own checks judge.
+    /// Kills, stops and partitions members of a real cluster, steps their clocks, fills and wipes
+    /// their disks, while clients write a history. Porcupine and our own checks judge it.
     ///
     /// In namespaces of its own; where none can be made it says so and does nothing.
     Nemesis(nemesis::Options),
@@ -72,23 +72,23 @@ enum Task {
     /// Builds that version's binary from the history of this clone.
     Upgrade,
     /// Runs the suites of conformance on servers that take minutes to build (MinIO and
-    /// fake-gcs-server), compares four streaming jobs with Hadoop's, and the meter of 10,000 calls
+    /// fake-gcs-server). Compares four streaming jobs with Hadoop's, and the meter of 10,000 calls
     /// with a proxy before gofakes3. Needs Go, Java and Maven.
     Clouds,
     /// Asks ElasticMQ and Fader the same by scripts of calls, and says what differs and is not in
-    /// docs/compatibility/sqs.md. Needs Java and Maven.
+    /// docs/reference/compatibility/sqs.md. Needs Java and Maven.
     Differ(differ::Options),
     /// Runs simulated clusters, or with `cloud` simulated clouds, each from a seed, and checks
     /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
-    /// Searches every state that small chains can get into, with `cloud` every schedule of small
-    /// clouds, with `database` the models of its protocols: `--help` for more.
+    /// Searches every state that small chains can get into. With `cloud` it searches every schedule
+    /// of small clouds, with `database` the models of its protocols: `--help` for more.
     #[command(disable_help_flag = true)]
     Model(simulate::Options),
     /// Removes each guard of the protocol once; some simulated run must then fail.
     Mutants(simulate::Mutants),
-    /// Writes the generated pages of the reference: docs/reference/cli.md, metrics.md and xtask.md.
+    /// Writes the generated pages of docs/reference: cli.md, metrics.md, xtask.md and ids.md.
     /// With `--check` it says whether they are as the code has them.
     Docs(reference::Options),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2

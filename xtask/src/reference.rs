@@ -1,4 +1,4 @@
-//! Pages of the reference that the code itself tells: commands, flags and metrics.
+//! Pages of the reference that the code itself tells: commands, flags, settings, metrics, errors.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
 use clap_markdown::MarkdownOptions;
 
-use crate::command;
+use crate::{command, tidy};
 
 const FOLDER: &str = "docs/reference";
 
@@ -46,14 +46,17 @@ pub(crate) fn run<C: CommandFactory>(options: &Options) -> Result<bool> {
     let mut are_good = true;
     let pages = [
         ("cli.md", of_fader("cli")?),
+        ("configuration.md", of_fader("configuration")?),
         ("metrics.md", of_fader("metrics")?),
+        ("errors.md", of_fader("errors")?),
         ("xtask.md", of_xtask),
+        ("ids.md", tidy::ids_page()?),
     ];
     for (name, text) in pages {
         let path = Path::new(FOLDER).join(name);
         // Lines that end in spaces are breaks to Markdown, and complaints to editors.
         let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
-        let text = lines.join("\n") + "\n";
+        let text = (lines.join("\n") + "\n").replace("](#cargo xtask", "](#cargo-xtask");
         if options.check {
             let is_same = fs::read_to_string(&path).is_ok_and(|known| known == text);
             if !is_same {

@@ -47,24 +47,23 @@ pub(crate) fn model(options: &Options) -> Result<bool> {
     start("fader-model", &options.arguments)
 }
 
-/// The models of the database's protocols on the functions of pages: A (queues), B (splits), C1
-/// (transactions), D (sessions) and H (pending records).
+/// The models of the database's protocols. A (queues), B (splits), C1 (transactions), D (sessions)
+/// and H (pending records) run on the functions of pages. I (entries of indexes) and K (claims) run
+/// on the decisions of clients.
 fn model_of_database() -> Result<bool> {
-    let mut test = command::cargo();
-    test.args([
-        "test",
-        "--profile",
-        Profile::Checked.name(),
-        "--lib",
-        "--package",
-        "fader-blink",
-    ]);
-    test.args(IN_MUTANTS);
-    test.args(["tests::", "--", "--nocapture"]);
-    command::succeeds(test.env("FADER_MODELS", "full"))
+    let mut are_good = true;
+    for (package, filter) in [("fader-blink", "tests::"), ("fader-database", "models::")] {
+        let mut test = command::cargo();
+        let profile = ["test", "--profile", Profile::Checked.name()];
+        test.args(profile).args(["--lib", "--package", package]);
+        test.args(IN_MUTANTS);
+        test.args([filter, "--", "--nocapture"]);
+        are_good &= command::succeeds(test.env("FADER_MODELS", "full"))?;
+    }
+    Ok(are_good)
 }
 
-/// Themes that seeds do not draw, and how many runs of them every merge makes.
+/// Profiles that seeds do not draw, and how many runs of them every merge makes.
 const APART: [(&str, &str); 7] = [
     ("leavings", "100"),
     ("moves", "100"),
@@ -79,8 +78,8 @@ const APART: [(&str, &str); 7] = [
 pub(crate) fn ci() -> Result<bool> {
     let simulated = start("fader-simulate", &["--seeds".into(), "300".into()])?;
     let mut are_good = simulated;
-    for (theme, seeds) in APART {
-        let arguments = ["--theme", theme, "--seeds", seeds].map(OsString::from);
+    for (profile, seeds) in APART {
+        let arguments = ["--profile", profile, "--seeds", seeds].map(OsString::from);
         are_good &= start("fader-simulate", &arguments)?;
     }
     let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
@@ -93,12 +92,24 @@ pub(crate) fn ci() -> Result<bool> {
     are_good &= start("fader-simulate", &queues)?;
     let buckets = ["s3", "--seeds", "40"].map(OsString::from);
     are_good &= start("fader-simulate", &buckets)?;
+    let registers = ["registers", "--seeds", "100"].map(OsString::from);
+    are_good &= start("fader-simulate", &registers)?;
     are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
+    for tests in &MUTANTS[..SCRIPTS] {
+        are_good &= command::succeeds(&mut without_one(tests))?;
+    }
     Ok(start("fader-model", &["--quick".into()])? && are_good)
 }
 
-/// Tests that each take one guard or rule away: package, filter, whether they need the feature.
-const MUTANTS: [(&str, &str, bool); 11] = [
+/// A package, a filter of its tests, and whether they need the feature.
+type Tests = (&'static str, &'static str, bool);
+
+/// The first of [`MUTANTS`], which every merge runs: their scripts name commands and reports, and
+/// fail when those get other names.
+const SCRIPTS: usize = 2;
+
+/// Tests that each take one guard or rule away.
+const MUTANTS: [Tests; 13] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
     // The scripts and random runs that tell a queue without one of its rules.
@@ -109,6 +120,8 @@ const MUTANTS: [(&str, &str, bool); 11] = [
     ("fader-client", "folder::tests::power::mutants", false),
     // The histories that each show one rule of a check at work.
     ("fader-history", "check::tests::named", true),
+    // Runs of registers that checks judge without one of their rules.
+    ("fader-simulator", "registers::tests::every_rule", true),
     // Runs of a database's clients without one of its rules.
     ("fader-simulator", "database::tests::every_mutant", true),
     // Runs of jobs without one of the protocol's rules.
@@ -120,6 +133,8 @@ const MUTANTS: [(&str, &str, bool); 11] = [
     ("fader-simulator", "s3::tests::every_mutant", true),
     // The searches for states that the rules of pages forbid.
     ("fader-blink", "_caught", true),
+    // The same for what clients decide of entries of indexes and of claims.
+    ("fader-database", "models::", false),
 ];
 
 /// Runs without each guard, in a build of their own: the feature must not reach any other. The last
@@ -132,14 +147,9 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
         caught += u64::from(is_one);
     };
     let mut are_good = true;
-    for (package, filter, needs_feature) in MUTANTS {
-        let mut test = command::cargo();
-        test.args(["test", "--quiet", "--tests", "--package", package]);
-        if needs_feature {
-            test.args(IN_MUTANTS);
-        }
-        test.args([filter, "--", "--nocapture"]);
-        are_good &= command::watch(&mut test, &mut count)?;
+    for tests in &MUTANTS {
+        let mut test = without_one(tests);
+        are_good &= command::watch(test.args(["--", "--nocapture"]), &mut count)?;
     }
     let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
     let package = ["--package", PACKAGE];
@@ -155,6 +165,17 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
         if are_good { "" } else { "; some were not" }
     );
     Ok(are_good)
+}
+
+/// The command that runs such tests.
+fn without_one((package, filter, needs_feature): &Tests) -> Command {
+    let mut test = command::cargo();
+    test.args(["test", "--quiet", "--tests", "--package", package]);
+    if *needs_feature {
+        test.args(IN_MUTANTS);
+    }
+    test.arg(filter);
+    test
 }
 
 /// A build of its own, with the feature.

@@ -3,11 +3,11 @@
 
 use anyhow::Result;
 
-use crate::earlier::Earlier;
+use crate::previous_build::PreviousBuild;
 use crate::{command, python};
 
 /// A commit that speaks up to version 3 of what processes of a cluster have in common.
-const VERSION_3: Earlier = Earlier {
+const VERSION_3: PreviousBuild<'_> = PreviousBuild {
     commit: "a89c396d63ce91e3ea4f6a3e4c52725626df3823",
     folder: "target/version-3",
     is_release: false,

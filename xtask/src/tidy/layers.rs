@@ -1,11 +1,11 @@
-//! Rules about modules: in a crate with layers each one uses only those below it, and no modules of
+//! Rules about modules. In a crate with layers each one uses only those below it, and no modules of
 //! one folder use each other in a circle.
 //!
 //! A module and those inside it are one, seen from outside; inside, it may use what it is part of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Complaint, File};
+use super::{Diagnostic, File};
 
 /// The modules of a crate, each above those that it may use.
 struct Crate {
@@ -42,7 +42,7 @@ struct Use<'a> {
     to: Path<'a>,
 }
 
-pub(super) fn check(files: &[File], complaints: &mut Vec<Complaint>) {
+pub(super) fn check(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     for Crate { sources, layers } in CRATES {
         let modules: Vec<(&File, Path<'_>)> = files
             .iter()
@@ -60,11 +60,11 @@ pub(super) fn check(files: &[File], complaints: &mut Vec<Complaint>) {
                 && !layers.contains(&top)
             {
                 let text = format!("`{top}` is not in the list of layers");
-                complaints.push(file.complain(1, text));
+                diagnostics.push(file.diagnose(1, text));
             }
         }
-        upwards(&uses, layers, complaints);
-        circles(&uses, complaints);
+        upwards(&uses, layers, diagnostics);
+        circles(&uses, diagnostics);
     }
 }
 
@@ -166,7 +166,7 @@ fn tree<'a>(text: &'a str, base: &Path<'a>, paths: &mut Vec<Path<'a>>) -> &'a st
     }
 }
 
-fn upwards(uses: &[Use<'_>], layers: &[&str], complaints: &mut Vec<Complaint>) {
+fn upwards(uses: &[Use<'_>], layers: &[&str], diagnostics: &mut Vec<Diagnostic>) {
     let place = |path: &Path<'_>| layers.iter().position(|layer| Some(layer) == path.first());
     for it in uses {
         let (Some(from), Some(to)) = (place(&it.from), place(&it.to)) else {
@@ -174,12 +174,12 @@ fn upwards(uses: &[Use<'_>], layers: &[&str], complaints: &mut Vec<Complaint>) {
         };
         if to < from {
             let text = format!("`{}` may not use `{}` above it", layers[from], layers[to]);
-            complaints.push(it.file.complain(it.line, text));
+            diagnostics.push(it.file.diagnose(it.line, text));
         }
     }
 }
 
-fn circles(uses: &[Use<'_>], complaints: &mut Vec<Complaint>) {
+fn circles(uses: &[Use<'_>], diagnostics: &mut Vec<Diagnostic>) {
     // Of each folder: who uses whom in it, and where first.
     let mut folders: BTreeMap<&[&str], BTreeMap<(&str, &str), &Use<'_>>> = BTreeMap::new();
     for it in uses {
@@ -204,7 +204,7 @@ fn circles(uses: &[Use<'_>], complaints: &mut Vec<Complaint>) {
             let names = circle.join(" -> ");
             let folder = folder.join("/");
             let text = format!("a circle in `{folder}`: {names}");
-            complaints.push(first.file.complain(first.line, text));
+            diagnostics.push(first.file.diagnose(first.line, text));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rules about Cargo.toml files: the floors of the house, reasons for dependencies, no dead ones.
 
-use super::{Complaint, File};
+use super::{Diagnostic, File};
 
 /// The house. Each floor uses only what stands above it.
 const FLOORS: [&str; 19] = [
@@ -11,7 +11,7 @@ const FLOORS: [&str; 19] = [
     "history",
     "blink",
     "columns",
-    "turnstile",
+    "limiter",
     "cloud",
     "database",
     "mapreduce",
@@ -33,18 +33,18 @@ struct Entry<'a> {
     text: &'a str,
 }
 
-pub(super) fn check(files: &[File], complaints: &mut Vec<Complaint>) {
+pub(super) fn check(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     for file in files
         .iter()
         .filter(|file| file.path.ends_with("Cargo.toml"))
     {
         if file.path == "Cargo.toml" {
-            reasons(file, complaints);
-            used_somewhere(file, files, complaints);
+            reasons(file, diagnostics);
+            used_somewhere(file, files, diagnostics);
         } else {
-            floors(file, complaints);
-            inherited(file, complaints);
-            used(file, files, complaints);
+            floors(file, diagnostics);
+            inherited(file, diagnostics);
+            used(file, files, diagnostics);
         }
     }
 }
@@ -76,14 +76,14 @@ fn is_dependency(entry: &Entry<'_>) -> bool {
     entry.section.ends_with("dependencies")
 }
 
-fn floors(file: &File, complaints: &mut Vec<Complaint>) {
+fn floors(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     let height = |name: &str| FLOORS.iter().position(|floor| *floor == name);
     let own = match file.krate() {
         Some(name) => match height(name) {
             Some(height) => height,
             None => {
                 let text = format!("crate `{name}` is not in the list of floors");
-                complaints.push(file.complain(1, text));
+                diagnostics.push(file.diagnose(1, text));
                 return;
             }
         },
@@ -95,34 +95,34 @@ fn floors(file: &File, complaints: &mut Vec<Complaint>) {
         };
         if name == "simulator" && file.krate() != Some("measure") {
             let text = "only `measure` depends on the simulator".to_owned();
-            complaints.push(file.complain(entry.line, text));
+            diagnostics.push(file.diagnose(entry.line, text));
         }
         if height(name).is_none_or(|height| height >= own) {
             let text = format!("`{}` does not stand above this crate", entry.name);
-            complaints.push(file.complain(entry.line, text));
+            diagnostics.push(file.diagnose(entry.line, text));
         }
     }
 }
 
-fn inherited(file: &File, complaints: &mut Vec<Complaint>) {
+fn inherited(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     for entry in entries(file).filter(is_dependency) {
         if !entry.text.contains("workspace = true") {
             let text = format!(
                 "`{}` does not come from [workspace.dependencies]",
                 entry.name
             );
-            complaints.push(file.complain(entry.line, text));
+            diagnostics.push(file.diagnose(entry.line, text));
         }
     }
     let has_lints =
         entries(file).any(|entry| entry.section == "lints" && entry.name == "workspace");
     if !has_lints {
-        complaints.push(file.complain(1, "does not inherit the workspace's lints"));
+        diagnostics.push(file.diagnose(1, "does not inherit the workspace's lints"));
     }
 }
 
 /// Every name that a manifest asks for is said in its crate's sources.
-fn used(file: &File, files: &[File], complaints: &mut Vec<Complaint>) {
+fn used(file: &File, files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     let folder = file.path.trim_end_matches("Cargo.toml");
     let sources = || {
         files
@@ -138,13 +138,13 @@ fn used(file: &File, files: &[File], complaints: &mut Vec<Complaint>) {
             words.any(|word| word == name)
         });
         if !is_used {
-            complaints.push(file.complain(entry.line, format!("`{}` is not used", entry.name)));
+            diagnostics.push(file.diagnose(entry.line, format!("`{}` is not used", entry.name)));
         }
     }
 }
 
 /// Every dependency of the workspace is asked for by a crate.
-fn used_somewhere(root: &File, files: &[File], complaints: &mut Vec<Complaint>) {
+fn used_somewhere(root: &File, files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     for entry in entries(root).filter(is_dependency) {
         let is_used = files.iter().any(|file| {
             file.path.ends_with("/Cargo.toml")
@@ -152,13 +152,13 @@ fn used_somewhere(root: &File, files: &[File], complaints: &mut Vec<Complaint>) 
         });
         if !is_used {
             let text = format!("no crate depends on `{}`", entry.name);
-            complaints.push(root.complain(entry.line, text));
+            diagnostics.push(root.diagnose(entry.line, text));
         }
     }
 }
 
 /// Every foreign dependency stands below a comment `# name: reason` or `# name, name: reason`.
-fn reasons(file: &File, complaints: &mut Vec<Complaint>) {
+fn reasons(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     let lines: Vec<&str> = file.text.lines().collect();
     for entry in entries(file).filter(|entry| entry.section == "workspace.dependencies") {
         let above = lines[..entry.line - 1].iter().rev();
@@ -170,7 +170,7 @@ fn reasons(file: &File, complaints: &mut Vec<Complaint>) {
             .is_some_and(|(names, _)| names.split(',').any(|name| name.trim() == entry.name));
         if !has_reason && !entry.name.starts_with("fader-") {
             let text = format!("`{0}` has no comment `# {0}: reason` above it", entry.name);
-            complaints.push(file.complain(entry.line, text));
+            diagnostics.push(file.diagnose(entry.line, text));
         }
     }
 }

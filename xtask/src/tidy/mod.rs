@@ -1,30 +1,37 @@
 //! The house rules that neither rustfmt nor clippy knows.
 //!
-//! Each rule is a function from the repository's files to complaints; it reads text, not syntax
+//! Each rule is a function from the repository's files to diagnostics. It reads text, not syntax
 //! trees, so that all of them together take a second and a new one takes ten lines.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use self::markdown::Page;
+
+mod comments;
 mod documents;
+mod ids;
 mod layers;
 mod manifests;
+mod markdown;
+mod prose;
 mod sources;
 #[cfg(test)]
 mod tests;
 
 /// A broken rule, at a place.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Complaint {
+struct Diagnostic {
     path: String,
     line: usize,
     text: String,
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path, self.line, self.text)
     }
@@ -59,8 +66,8 @@ impl File {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 
-    fn complain(&self, line: usize, text: impl Into<String>) -> Complaint {
-        Complaint {
+    fn diagnose(&self, line: usize, text: impl Into<String>) -> Diagnostic {
+        Diagnostic {
             path: self.path.clone(),
             line,
             text: text.into(),
@@ -71,25 +78,48 @@ impl File {
 /// Checks the repository; prints what is wrong.
 pub(crate) fn run() -> Result<bool> {
     let files = read(Path::new("."))?;
-    let complaints = check(&files);
-    for complaint in &complaints {
-        println!("{complaint}");
+    let diagnostics = check(&files);
+    for diagnostic in &diagnostics {
+        println!("{diagnostic}");
     }
-    match complaints.len() {
-        0 => println!("tidy: {} files, nothing to complain about", files.len()),
-        count => println!("tidy: {count} complaints"),
+    match diagnostics.len() {
+        0 => println!("tidy: {} files, nothing to report", files.len()),
+        count => println!("tidy: {count} diagnostics"),
     }
-    Ok(complaints.is_empty())
+    Ok(diagnostics.is_empty())
 }
 
-fn check(files: &[File]) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
-    sources::check(files, &mut complaints);
-    manifests::check(files, &mut complaints);
-    layers::check(files, &mut complaints);
-    documents::check(files, &mut complaints);
-    complaints.sort();
-    complaints
+/// The page `docs/reference/ids.md`, as the sources and documents have it.
+///
+/// # Errors
+///
+/// A file cannot be read.
+pub(crate) fn ids_page() -> Result<String> {
+    Ok(ids::page(&read(Path::new("."))?))
+}
+
+fn check(files: &[File]) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    sources::check(files, &mut diagnostics);
+    manifests::check(files, &mut diagnostics);
+    layers::check(files, &mut diagnostics);
+    let pages = pages(files);
+    documents::check(files, &pages, &mut diagnostics);
+    prose::check(files, &pages, &mut diagnostics);
+    ids::check(files, &mut diagnostics);
+    diagnostics.sort();
+    diagnostics
+}
+
+/// The documents by their paths, each read once for all rules.
+type Pages<'a> = BTreeMap<&'a str, Page>;
+
+fn pages(files: &[File]) -> Pages<'_> {
+    files
+        .iter()
+        .filter(|file| file.has_extension("md"))
+        .map(|file| (file.path.as_str(), markdown::read(&file.text)))
+        .collect()
 }
 
 fn read(root: &Path) -> Result<Vec<File>> {
@@ -106,8 +136,7 @@ fn read(root: &Path) -> Result<Vec<File>> {
                 folders.push(below);
             } else if kind.is_file() && name != ".git" {
                 let path = below.to_string_lossy().replace('\\', "/");
-                // What is not UTF-8 is no text, and no rule speaks of it.
-                if let Ok(text) = fs::read_to_string(entry.path()) {
+                if let Some(text) = text_of(&path, fs::read(entry.path())?) {
                     files.push(File { path, text });
                 }
             }
@@ -115,6 +144,19 @@ fn read(root: &Path) -> Result<Vec<File>> {
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(files)
+}
+
+/// The text of a file; a file that is not UTF-8 is none, and no rule speaks of it. Where text must
+/// be, the rules see the wrong bytes as U+FFFD.
+fn text_of(path: &str, bytes: Vec<u8>) -> Option<String> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let extension = Path::new(path).extension()?;
+            let is_text = ["md", "rs", "py"].iter().any(|text| extension == *text);
+            is_text.then(|| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        }
+    }
 }
 
 /// Folders that hold what others made: build products, caches, git's own.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Complaint, File};
+use super::{Diagnostic, File};
 
 const LINES_MAX: usize = 600;
 const COLUMNS_MAX: usize = 100;
@@ -64,46 +64,47 @@ const BANNED_MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 /// Folders of one machine, which mean nothing on another.
 const MACHINE_FOLDERS: [&str; 3] = ["/work", "/root", "/home"];
 
-pub(super) fn check(files: &[File], complaints: &mut Vec<Complaint>) {
+pub(super) fn check(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     for file in files {
-        machine_paths(file, complaints);
-        services(file, complaints);
+        machine_paths(file, diagnostics);
+        services(file, diagnostics);
         if file.has_extension("rs") {
-            header(file, complaints);
-            length(file, complaints);
-            words(file, complaints);
-            name(file, complaints);
+            header(file, diagnostics);
+            length(file, diagnostics);
+            words(file, diagnostics);
+            name(file, diagnostics);
+            defaults(file, diagnostics);
         }
         if file.has_extension("rs") || file.has_extension("py") {
-            columns(file, complaints);
+            columns(file, diagnostics);
         }
     }
 }
 
-fn header(file: &File, complaints: &mut Vec<Complaint>) {
+fn header(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     if !file.text.starts_with("//! ") {
-        complaints.push(file.complain(1, "opens without `//!` saying what the file is"));
+        diagnostics.push(file.diagnose(1, "opens without `//!` saying what the file is"));
     }
 }
 
-fn length(file: &File, complaints: &mut Vec<Complaint>) {
+fn length(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     let count = file.text.lines().count();
     if count > LINES_MAX && !file.is_test() {
-        complaints.push(file.complain(count, format!("{count} lines; at most {LINES_MAX}")));
+        diagnostics.push(file.diagnose(count, format!("{count} lines; at most {LINES_MAX}")));
     }
 }
 
-fn columns(file: &File, complaints: &mut Vec<Complaint>) {
+fn columns(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     for (index, line) in file.text.lines().enumerate() {
         let count = line.chars().count();
         if count > COLUMNS_MAX {
             let text = format!("{count} characters in a line; at most {COLUMNS_MAX}");
-            complaints.push(file.complain(index + 1, text));
+            diagnostics.push(file.diagnose(index + 1, text));
         }
     }
 }
 
-fn words(file: &File, complaints: &mut Vec<Complaint>) {
+fn words(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     let is_system = SYSTEMS.iter().any(|folder| file.path.starts_with(folder)) && !file.is_test();
     let is_core = file.krate().is_some_and(|krate| CORES.contains(&krate))
         && !file.is_test()
@@ -112,46 +113,58 @@ fn words(file: &File, complaints: &mut Vec<Complaint>) {
         let code = code_of(line);
         for banned in BANNED_MACROS {
             if has_word(&code, banned) {
-                complaints.push(file.complain(index + 1, format!("`{banned}` is left over")));
+                diagnostics.push(file.diagnose(index + 1, format!("`{banned}` is left over")));
             }
         }
         for banned in BANNED_IN_CORES.iter().filter(|_| is_core) {
             if has_word(&code, banned) {
                 let text = format!("a core may not name `{banned}`");
-                complaints.push(file.complain(index + 1, text));
+                diagnostics.push(file.diagnose(index + 1, text));
             }
         }
         for banned in BANNED_IN_SYSTEMS.iter().filter(|_| is_system) {
             if has_word(&code, banned) {
                 let text = format!("a system may not name `{banned}`: it has its `Runtime`");
-                complaints.push(file.complain(index + 1, text));
+                diagnostics.push(file.diagnose(index + 1, text));
             }
         }
     }
 }
 
-fn services(file: &File, complaints: &mut Vec<Complaint>) {
+fn services(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     if !file.path.starts_with(CARRIER) {
         return;
     }
     for (index, line) in file.text.lines().enumerate() {
         for service in SERVICES.iter().filter(|service| has_word(line, service)) {
             let text = format!("`{service}` is named where any service is carried");
-            complaints.push(file.complain(index + 1, text));
+            diagnostics.push(file.diagnose(index + 1, text));
         }
     }
 }
 
-fn name(file: &File, complaints: &mut Vec<Complaint>) {
+fn name(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     for part in Path::new(&file.path).with_extension("").iter() {
         let part = part.to_string_lossy();
         if BANNED_NAMES.contains(&part.as_ref()) {
-            complaints.push(file.complain(1, format!("`{part}` says nothing as a name")));
+            diagnostics.push(file.diagnose(1, format!("`{part}` says nothing as a name")));
         }
     }
 }
 
-fn machine_paths(file: &File, complaints: &mut Vec<Complaint>) {
+/// Help that a comment writes cannot know the default that the code has.
+fn defaults(file: &File, diagnostics: &mut Vec<Diagnostic>) {
+    for (index, line) in file.text.lines().enumerate() {
+        let is_help = line.trim_start().starts_with("///") && line.contains("[default");
+        if is_help && !file.is_test() {
+            let text =
+                "a default by hand: help shows the code's (`default_value`, `help = format!`)";
+            diagnostics.push(file.diagnose(index + 1, text));
+        }
+    }
+}
+
+fn machine_paths(file: &File, diagnostics: &mut Vec<Diagnostic>) {
     for (index, line) in file.text.lines().enumerate() {
         for folder in MACHINE_FOLDERS {
             let is_named = line.match_indices(folder).any(|(at, _)| {
@@ -161,7 +174,7 @@ fn machine_paths(file: &File, complaints: &mut Vec<Complaint>) {
             });
             if is_named {
                 let text = format!("`{folder}/…` is a folder of one machine");
-                complaints.push(file.complain(index + 1, text));
+                diagnostics.push(file.diagnose(index + 1, text));
             }
         }
     }

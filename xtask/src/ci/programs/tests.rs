@@ -28,7 +28,7 @@ fn unit_tests_of_a_crate_run_beside_others() {
 }
 
 #[test]
-fn what_is_no_test_program_is_passed_over() {
+fn a_program_without_tests_is_passed_over() {
     assert_eq!(program(&message("bin", "fader", false)), None);
     let mut library = message("lib", "fader_node", true);
     library["executable"] = serde_json::Value::Null;

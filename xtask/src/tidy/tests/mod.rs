@@ -2,7 +2,10 @@
 
 use super::{File, check};
 
-fn complaints(files: &[(&str, &str)]) -> Vec<String> {
+mod ids;
+mod prose;
+
+fn diagnostics(files: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<File> = files
         .iter()
         .map(|(path, text)| File {
@@ -19,9 +22,9 @@ const LINTS: &str = "[lints]\nworkspace = true\n";
 
 #[test]
 fn a_source_file_opens_with_what_it_is() {
-    assert!(complaints(&[("crates/chain/src/lib.rs", "//! A replica.\n")]).is_empty());
+    assert!(diagnostics(&[("crates/chain/src/lib.rs", "//! A replica.\n")]).is_empty());
     assert_eq!(
-        complaints(&[("crates/chain/src/lib.rs", "use std;\n")]),
+        diagnostics(&[("crates/chain/src/lib.rs", "use std;\n")]),
         ["crates/chain/src/lib.rs:1: opens without `//!` saying what the file is"]
     );
 }
@@ -30,14 +33,14 @@ fn a_source_file_opens_with_what_it_is() {
 fn lengths_are_bounded_but_tests_may_be_long() {
     let long = format!("//! Long.\n{}", "\n".repeat(600));
     assert_eq!(
-        complaints(&[("crates/gateway/src/log.rs", &long)]),
+        diagnostics(&[("crates/gateway/src/log.rs", &long)]),
         ["crates/gateway/src/log.rs:601: 601 lines; at most 600"]
     );
-    assert!(complaints(&[("crates/gateway/src/log/tests.rs", &long)]).is_empty());
-    assert!(complaints(&[("crates/gateway/tests/log.rs", &long)]).is_empty());
+    assert!(diagnostics(&[("crates/gateway/src/log/tests.rs", &long)]).is_empty());
+    assert!(diagnostics(&[("crates/gateway/tests/log.rs", &long)]).is_empty());
     let wide = format!("//! {}\n", "é".repeat(97));
     assert_eq!(
-        complaints(&[("crates/gateway/src/log.rs", &wide)]),
+        diagnostics(&[("crates/gateway/src/log.rs", &wide)]),
         ["crates/gateway/src/log.rs:1: 101 characters in a line; at most 100"]
     );
 }
@@ -53,15 +56,15 @@ fn systems_take_time_tasks_and_randomness_from_their_runtime() {
         "crates/cloud/src/bucket/mod.rs",
     ] {
         assert_eq!(
-            complaints(&[(path, text)]),
+            diagnostics(&[(path, text)]),
             [
                 format!("{path}:2: a system may not name `Instant`: it has its `Runtime`"),
                 format!("{path}:3: a system may not name `tokio`: it has its `Runtime`"),
             ]
         );
     }
-    assert!(complaints(&[("crates/cloud/src/bucket/tests.rs", text)]).is_empty());
-    assert!(complaints(&[("crates/cloud/src/lib.rs", text)]).is_empty());
+    assert!(diagnostics(&[("crates/cloud/src/bucket/tests.rs", text)]).is_empty());
+    assert!(diagnostics(&[("crates/cloud/src/lib.rs", text)]).is_empty());
 }
 
 #[test]
@@ -72,27 +75,27 @@ fn cores_do_not_say_what_only_shells_may() {
                 let text = \"HashMap\"; let brand = operand;\n\
                 let c = '\"'; rand::random();\n";
     assert_eq!(
-        complaints(&[("crates/services/src/lib.rs", text)]),
+        diagnostics(&[("crates/services/src/lib.rs", text)]),
         [
             "crates/services/src/lib.rs:2: a core may not name `Instant`",
             "crates/services/src/lib.rs:5: a core may not name `rand`",
         ]
     );
-    assert!(complaints(&[("crates/services/src/tests.rs", text)]).is_empty());
-    assert!(complaints(&[("crates/node/src/lib.rs", text)]).is_empty());
+    assert!(diagnostics(&[("crates/services/src/tests.rs", text)]).is_empty());
+    assert!(diagnostics(&[("crates/node/src/lib.rs", text)]).is_empty());
 }
 
 #[test]
-fn what_carries_services_names_none() {
+fn code_that_carries_services_names_none() {
     let text = "//! Carries SimpleDB.\nuse fader_services::sqs;\nlet S31 = is_s3;\n";
     assert_eq!(
-        complaints(&[("crates/node/src/lib.rs", text)]),
+        diagnostics(&[("crates/node/src/lib.rs", text)]),
         [
             "crates/node/src/lib.rs:1: `SimpleDB` is named where any service is carried",
             "crates/node/src/lib.rs:2: `sqs` is named where any service is carried",
         ]
     );
-    assert!(complaints(&[("crates/gateway/src/lib.rs", text)]).is_empty());
+    assert!(diagnostics(&[("crates/gateway/src/lib.rs", text)]).is_empty());
 }
 
 #[test]
@@ -105,22 +108,40 @@ fn leftovers_are_found() {
         "do! is banned\n"
     );
     let expected = concat!("xtask/src/f.rs:2: `to", "do!` is left over");
-    assert_eq!(complaints(&[("xtask/src/f.rs", text)]), [expected]);
+    assert_eq!(diagnostics(&[("xtask/src/f.rs", text)]), [expected]);
 }
 
 #[test]
 fn names_say_something() {
     assert_eq!(
-        complaints(&[("crates/gateway/src/utils.rs", "//! Text.\n")]),
+        diagnostics(&[("crates/gateway/src/utils.rs", "//! Text.\n")]),
         ["crates/gateway/src/utils.rs:1: `utils` says nothing as a name"]
     );
+}
+
+#[test]
+fn help_has_no_default_by_hand() {
+    let source = |help: &str| {
+        let text = format!("//! F.\n\n{help}\n");
+        diagnostics(&[("crates/gateway/src/flags.rs", &text)])
+    };
+    let by_hand = source("/// Where it listens. [default: 127.0.0.1:1]");
+    assert_eq!(by_hand.len(), 1, "{by_hand:?}");
+    assert!(by_hand[0].contains("flags.rs:3: a default by hand"));
+    for fine in [
+        "/// Where it listens.",
+        "#[arg(help = format!(\"Where. [default: {LISTEN}]\"))]",
+        "/// The section `default`.",
+    ] {
+        assert_eq!(source(fine), Vec::<String>::new(), "{fine}");
+    }
 }
 
 #[test]
 fn folders_of_one_machine_are_found() {
     let path = format!("see {}/x/y and a/work/b\n", "/home");
     assert_eq!(
-        complaints(&[("README.md", &path)]),
+        diagnostics(&[("README.md", &path)]),
         [concat!(
             "README.md:1: `/home",
             "/…` is a folder of one machine"
@@ -132,7 +153,7 @@ fn folders_of_one_machine_are_found() {
 fn dependencies_point_up_the_house() {
     let services = "[dependencies]\nfader-node.workspace = true\n".to_owned() + LINTS;
     assert_eq!(
-        complaints(&[
+        diagnostics(&[
             ("crates/services/Cargo.toml", &services),
             ("crates/services/src/lib.rs", "//! Uses fader_node.\n"),
         ]),
@@ -140,14 +161,14 @@ fn dependencies_point_up_the_house() {
     );
     let node = "[dependencies]\nfader-services.workspace = true\n".to_owned() + LINTS;
     assert!(
-        complaints(&[
+        diagnostics(&[
             ("crates/node/Cargo.toml", &node),
             ("crates/node/src/lib.rs", "//! Uses fader_services.\n"),
         ])
         .is_empty()
     );
     assert_eq!(
-        complaints(&[("crates/attic/Cargo.toml", LINTS)]),
+        diagnostics(&[("crates/attic/Cargo.toml", LINTS)]),
         ["crates/attic/Cargo.toml:1: crate `attic` is not in the list of floors"]
     );
 }
@@ -156,7 +177,7 @@ fn dependencies_point_up_the_house() {
 fn dependencies_are_inherited_used_and_reasoned() {
     let chain = "[dependencies]\nbytes = \"1\"\n[package]\nname = \"x\"\n";
     assert_eq!(
-        complaints(&[(CHAIN, chain)]),
+        diagnostics(&[(CHAIN, chain)]),
         [
             "crates/chain/Cargo.toml:1: does not inherit the workspace's lints",
             "crates/chain/Cargo.toml:2: `bytes` does not come from [workspace.dependencies]",
@@ -170,12 +191,12 @@ fn dependencies_are_inherited_used_and_reasoned() {
         + LINTS;
     let source = ("crates/chain/src/lib.rs", "//! Uses sha1, sha2, hmac.\n");
     assert_eq!(
-        complaints(&[(ROOT, root), (CHAIN, &chain), source]),
+        diagnostics(&[(ROOT, root), (CHAIN, &chain), source]),
         ["Cargo.toml:5: `hmac` has no comment `# hmac: reason` above it"]
     );
     let root = "[workspace.dependencies]\n# sha9: none.\nsha9 = \"1\"\n";
     assert_eq!(
-        complaints(&[(ROOT, root)]),
+        diagnostics(&[(ROOT, root)]),
         ["Cargo.toml:3: no crate depends on `sha9`"]
     );
 }
@@ -188,31 +209,22 @@ fn promises_name_tests_that_exist() {
     let tests = ("tests/test_a.py", "def test_puts(client):\n");
     let more = ("crates/node/src/tests.rs", "//! T.\nfn gets() {}\n");
     assert_eq!(
-        complaints(&[("docs/compatibility/simpledb.md", table), tests, more]),
-        [
-            "docs/compatibility/simpledb.md:4: there is no test `test_flies`",
-            "docs/compatibility/simpledb.md:5: the row names no test",
-        ]
-    );
-}
-
-#[test]
-fn links_lead_somewhere() {
-    let text = "[a](../README.md#x) [b](format/log.md) [c](https://example.com/) [d](format)\n";
-    assert_eq!(
-        complaints(&[
-            ("docs/index.md", text),
-            ("README.md", ""),
-            ("docs/format/a.md", "")
+        diagnostics(&[
+            ("docs/reference/compatibility/simpledb.md", table),
+            tests,
+            more
         ]),
-        ["docs/index.md:1: links to `format/log.md`, which is not there"]
+        [
+            "docs/reference/compatibility/simpledb.md:4: there is no test `test_flies`",
+            "docs/reference/compatibility/simpledb.md:5: the row names no test",
+        ]
     );
 }
 
 #[test]
 fn a_layer_uses_only_those_below_it() {
     let sources = |member: &str| {
-        complaints(&[
+        diagnostics(&[
             ("crates/node/src/lib.rs", "//! N.\nmod member;\n"),
             (
                 "crates/node/src/node.rs",
@@ -234,7 +246,7 @@ fn a_layer_uses_only_those_below_it() {
         );
     }
     assert_eq!(
-        complaints(&[("crates/node/src/words.rs", "//! W.\n")]),
+        diagnostics(&[("crates/node/src/words.rs", "//! W.\n")]),
         ["crates/node/src/words.rs:1: `words` is not in the list of layers"]
     );
 }
@@ -242,7 +254,7 @@ fn a_layer_uses_only_those_below_it() {
 #[test]
 fn modules_of_a_folder_are_no_circle() {
     let sources = |pending: &str| {
-        complaints(&[
+        diagnostics(&[
             ("crates/node/src/member/mod.rs", "//! M.\nuse desk::Desk;\n"),
             (
                 "crates/node/src/member/desk.rs",

@@ -9,20 +9,20 @@ use anyhow::{Result, bail};
 use crate::command;
 
 /// A commit, and where it is built.
-pub(crate) struct Earlier {
-    /// Its full name.
-    pub(crate) commit: &'static str,
+pub(crate) struct PreviousBuild<'a> {
+    /// Its name.
+    pub(crate) commit: &'a str,
     /// Its sources, a work tree of this repository, and what they are built to.
-    pub(crate) folder: &'static str,
+    pub(crate) folder: &'a str,
     /// Whether as what is released, or as what is tested.
     pub(crate) is_release: bool,
 }
 
-impl Earlier {
+impl PreviousBuild<'_> {
     /// Builds its binary as the current sources are built; `None`, said on the terminal, in a clone
     /// whose history does not go back to it.
     pub(crate) fn build(&self) -> Result<Option<PathBuf>> {
-        let Earlier { commit, folder, .. } = self;
+        let PreviousBuild { commit, folder, .. } = self;
         let name = format!("{commit}^{{commit}}");
         if !git(&["cat-file", "-e", &name])? {
             println!("this clone's history does not have {commit}: nothing to compare with");
