@@ -1,10 +1,10 @@
 //! Places in lanes, and the timer that calls turns which no report calls.
 //!
 //! Invariants:
-//! - U1 while anything waits, either a timer runs and looks again no later than the windows ask, or
+//! - WAKE-1 while anything waits, a timer runs and looks again no later than the windows ask. Or
 //!   every one that waits has been woken, and the first to look starts a timer.
-//! - U2 while the state is locked no waker is called and nothing is spawned: both may drop a task,
-//!   and with it a place.
+//! - WAKE-2 while the state is locked no waker is called and nothing is spawned: both may drop a
+//!   task, and with it a place.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use fader_window::{Effect, Failure, Input, Outcome, Request, RequestId, Settings};
+use fader_window::{Effect, Input, Outcome, Request, RequestError, RequestId, Settings};
 use fader_window::{State as WindowState, Time, Windows};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -21,23 +21,23 @@ use tokio::time::Instant;
 
 /// What a request says of itself.
 #[derive(Clone, Debug)]
-pub struct Ask<Lane> {
+pub struct LimiterRequest<Lane> {
     /// Which window it is under: a host with a class of operations.
     pub lane: Lane,
-    /// Whether it may be sent again when nobody knows whether it took effect.
+    /// Whether it may be sent again when it is unknown whether it took effect.
     pub is_repeatable: bool,
     /// When its answer is of no use any more.
     pub deadline: Option<Instant>,
 }
 
-/// The windows of all lanes. Clones are the same turnstile.
-pub struct Turnstile<Lane> {
+/// The windows of all lanes. Clones are the same limiter.
+pub struct Limiter<Lane> {
     shared: Arc<Shared<Lane>>,
 }
 
 /// One request's place, from asking to its end. Dropped before, it is given back.
-pub struct Place<Lane: Ord + Clone + Send + 'static> {
-    turnstile: Turnstile<Lane>,
+pub struct Ticket<Lane: Ord + Clone + Send + 'static> {
+    limiter: Limiter<Lane>,
     lane: Lane,
     id: RequestId,
     is_over: bool,
@@ -60,7 +60,7 @@ struct State<Lane> {
 /// What a place knows.
 enum Slot {
     Waiting(Option<Waker>),
-    Called(Result<u32, Failure>),
+    Called(Result<u32, RequestError>),
     /// No place's; the next one that is free, if any.
     Free(Option<usize>),
 }
@@ -107,27 +107,27 @@ enum Timer {
 }
 
 /// What is to be done for the timer, when the state is unlocked.
-enum Alarm {
+enum TimerAction {
     None,
     Ring,
     Start(Handle),
 }
 
-impl<Lane> Clone for Turnstile<Lane> {
+impl<Lane> Clone for Limiter<Lane> {
     fn clone(&self) -> Self {
-        Turnstile {
+        Limiter {
             shared: Arc::clone(&self.shared),
         }
     }
 }
 
-impl<Lane> fmt::Debug for Turnstile<Lane> {
+impl<Lane> fmt::Debug for Limiter<Lane> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turnstile").finish_non_exhaustive()
+        f.debug_struct("Limiter").finish_non_exhaustive()
     }
 }
 
-impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
+impl<Lane: Ord + Clone + Send + 'static> Limiter<Lane> {
     /// Windows with these settings, one for each lane. Give each process a seed of its own.
     pub fn new(settings: Settings) -> Self {
         let state = State {
@@ -139,7 +139,7 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
             timer: Timer::None,
             effects: Vec::new(),
         };
-        Turnstile {
+        Limiter {
             shared: Arc::new(Shared {
                 origin: Instant::now(),
                 state: Mutex::new(state),
@@ -149,8 +149,8 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
     }
 
     /// Takes a place behind all that wait in the lane.
-    pub fn enter(&self, ask: Ask<Lane>) -> Place<Lane> {
-        let Ask {
+    pub fn enter(&self, ask: LimiterRequest<Lane>) -> Ticket<Lane> {
+        let LimiterRequest {
             lane,
             is_repeatable,
             deadline,
@@ -163,8 +163,8 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
             is_repeatable,
         };
         self.step(state, &lane, Input::Submit(request));
-        Place {
-            turnstile: self.clone(),
+        Ticket {
+            limiter: self.clone(),
             lane,
             id,
             is_over: false,
@@ -181,7 +181,7 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
     /// Steps a lane and calls those whose turn it brings.
     fn step(&self, mut state: MutexGuard<'_, State<Lane>>, lane: &Lane, input: Input) {
         let mut called = Vec::new();
-        // The timer looks in time at all other lanes already (U1).
+        // The timer looks in time at all other lanes already (WAKE-1).
         let wake = state.step(self.time(Instant::now()), lane, input, &mut called);
         let alarm = state.arm(wake, &mut called);
         drop(state);
@@ -189,11 +189,11 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
         called.into_iter().for_each(Waker::wake);
     }
 
-    fn sound(&self, alarm: Alarm) {
+    fn sound(&self, alarm: TimerAction) {
         match alarm {
-            Alarm::None => {}
-            Alarm::Ring => self.shared.alarm.notify_one(),
-            Alarm::Start(runtime) => drop(runtime.spawn(keep_time(Watch(self.clone())))),
+            TimerAction::None => {}
+            TimerAction::Ring => self.shared.alarm.notify_one(),
+            TimerAction::Start(runtime) => drop(runtime.spawn(keep_time(Watch(self.clone())))),
         }
     }
 
@@ -208,7 +208,11 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
     }
 
     /// Looks whether the turn has come; `None` where it has not, and the waker is kept.
-    fn poll_turn(&self, id: RequestId, context: &mut Context<'_>) -> Poll<Result<u32, Failure>> {
+    fn poll_turn(
+        &self,
+        id: RequestId,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<u32, RequestError>> {
         let mut state = self.lock();
         match state.places.slot(id) {
             Slot::Called(turn) => return Poll::Ready(*turn),
@@ -251,25 +255,25 @@ impl<Lane: Ord + Clone> State<Lane> {
         wake
     }
 
-    /// Sees to it that a timer looks at that time (U1).
-    fn arm(&mut self, wake: Option<Time>, called: &mut Vec<Waker>) -> Alarm {
+    /// Sees to it that a timer looks at that time (WAKE-1).
+    fn arm(&mut self, wake: Option<Time>, called: &mut Vec<Waker>) -> TimerAction {
         let Some(at) = wake else {
-            return Alarm::None;
+            return TimerAction::None;
         };
         match &mut self.timer {
-            Timer::Until(until) if until.is_none_or(|until| until <= at) => Alarm::None,
+            Timer::Until(until) if until.is_none_or(|until| until <= at) => TimerAction::None,
             Timer::Until(until) => {
                 *until = Some(at);
-                Alarm::Ring
+                TimerAction::Ring
             }
             Timer::None => match Handle::try_current() {
                 Ok(runtime) => {
                     self.timer = Timer::Until(None);
-                    Alarm::Start(runtime)
+                    TimerAction::Start(runtime)
                 }
                 Err(_) => {
                     self.wake_all(called);
-                    Alarm::None
+                    TimerAction::None
                 }
             },
         }
@@ -284,25 +288,25 @@ impl<Lane: Ord + Clone> State<Lane> {
     }
 }
 
-impl<Lane: Ord + Clone + Send + 'static> Place<Lane> {
+impl<Lane: Ord + Clone + Send + 'static> Ticket<Lane> {
     /// Waits for the turn: the how manieth it is, from 1. Then the attempt is to be made, and to be
     /// reported.
     ///
     /// # Errors
     /// Why it will not be sent (again): the place is over.
-    pub async fn turn(&mut self) -> Result<u32, Failure> {
-        let (turnstile, id) = (&self.turnstile, self.id);
-        let turn = poll_fn(|context| turnstile.poll_turn(id, context)).await;
+    pub async fn turn(&mut self) -> Result<u32, RequestError> {
+        let (limiter, id) = (&self.limiter, self.id);
+        let turn = poll_fn(|context| limiter.poll_turn(id, context)).await;
         if turn.is_err() {
             self.is_over = true;
-            self.turnstile.lock().places.give_back(self.id);
+            self.limiter.lock().places.give_back(self.id);
         }
         turn
     }
 
     /// Tells how the attempt ended. After anything but `Ok` there may be another turn.
     pub fn report(&mut self, outcome: Outcome) {
-        let mut state = self.turnstile.lock();
+        let mut state = self.limiter.lock();
         if outcome == Outcome::Ok {
             self.is_over = true;
             state.places.give_back(self.id);
@@ -311,30 +315,29 @@ impl<Lane: Ord + Clone + Send + 'static> Place<Lane> {
         }
         let id = self.id;
         let report = Input::Report { id, outcome };
-        self.turnstile.step(state, &self.lane, report);
+        self.limiter.step(state, &self.lane, report);
     }
 }
 
-impl<Lane: Ord + Clone + Send + 'static> Drop for Place<Lane> {
+impl<Lane: Ord + Clone + Send + 'static> Drop for Ticket<Lane> {
     fn drop(&mut self) {
         if !self.is_over {
-            let mut state = self.turnstile.lock();
+            let mut state = self.limiter.lock();
             state.places.give_back(self.id);
-            self.turnstile
-                .step(state, &self.lane, Input::Cancel(self.id));
+            self.limiter.step(state, &self.lane, Input::Cancel(self.id));
         }
     }
 }
 
-impl<Lane: Ord + Clone + Send + 'static> fmt::Debug for Place<Lane> {
+impl<Lane: Ord + Clone + Send + 'static> fmt::Debug for Ticket<Lane> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Place").field(&self.id).finish()
     }
 }
 
-/// The timer's hold on its turnstile. If the runtime ends under it, those who wait are woken, and
-/// the first of them that runs elsewhere starts another (U1).
-struct Watch<Lane: Ord + Clone + Send + 'static>(Turnstile<Lane>);
+/// The timer's hold on its limiter. If the runtime ends under it, those who wait are woken, and
+/// the first of them that runs elsewhere starts another (WAKE-1).
+struct Watch<Lane: Ord + Clone + Send + 'static>(Limiter<Lane>);
 
 impl<Lane: Ord + Clone + Send + 'static> Drop for Watch<Lane> {
     fn drop(&mut self) {
@@ -352,17 +355,17 @@ impl<Lane: Ord + Clone + Send + 'static> Drop for Watch<Lane> {
 
 /// Calls the turns whose time has come, as long as a time is to be waited for.
 async fn keep_time<Lane: Ord + Clone + Send + 'static>(watch: Watch<Lane>) {
-    let turnstile = &watch.0;
-    while let Some(at) = turnstile.look() {
-        let until = turnstile.shared.origin + Duration::from_nanos(at.0);
+    let limiter = &watch.0;
+    while let Some(at) = limiter.look() {
+        let until = limiter.shared.origin + Duration::from_nanos(at.0);
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
-            () = turnstile.shared.alarm.notified() => {}
+            () = limiter.shared.alarm.notified() => {}
         }
     }
 }
 
-impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
+impl<Lane: Ord + Clone + Send + 'static> Limiter<Lane> {
     /// Steps every lane whose time has come; when to look next. `None` where there is nothing to
     /// wait for: the timer is then gone.
     fn look(&self) -> Option<Time> {

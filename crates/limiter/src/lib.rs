@@ -1,19 +1,19 @@
 //! The congestion window around any client: each request waits for its turn in its lane, and how
-//! it ended tells the window. `docs/window.md` has the why.
+//! it ended tells the window. `docs/explanation/congestion-window.md` has the why.
 //!
 //! ```text
-//!  request ──▶ Turnstile::run ──turn──▶ attempt ──verdict──▶ window
+//!  request ──▶ Limiter::run ──turn──▶ attempt ──verdict──▶ window
 //!                   ▲                      │
 //!                   └── behind the others ◀┘  refused, or failed and repeatable: up to 5 attempts
 //! ```
 //!
-//! A [`Turnstile`] holds the windows of all lanes behind a lock, and a timer while anything waits.
+//! A [`Limiter`] holds the windows of all lanes behind a lock, and a timer while anything waits.
 //! It needs a tokio runtime, and runs requests on the tasks of those who make them.
 //!
 //! Invariants:
-//! - T1 an attempt begins only after its turn was called, and is reported once; a request that is
-//!   dropped gives its place back.
-//! - T2 what may have taken effect and is not repeatable is never attempted again.
+//! - LIMIT-1 an attempt begins only after its turn was called, and is reported once; a request that
+//!   is dropped gives its place back.
+//! - LIMIT-2 what may have taken effect and is not repeatable is never attempted again.
 //!
 //! [`WindowLayer`] puts all of it around any [tower](https://docs.rs/tower) service; what it must
 //! know of requests and replies a [`Classify`] tells it, for plain HTTP [`ByMethod`].
@@ -23,12 +23,12 @@
 mod attempts;
 mod http;
 mod layer;
-mod turnstile;
+mod limiter;
 
-pub use attempts::{Ended, Verdict};
+pub use attempts::{RequestResult, Verdict};
 pub use http::{ByMethod, HostLane, judge_reply};
 pub use layer::{Classify, Error, WindowLayer, Windowed};
-pub use turnstile::{Ask, Place, Turnstile};
+pub use limiter::{Limiter, LimiterRequest, Ticket};
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use fader_window::{Failure, Outcome};
+use fader_window::{Outcome, RequestError};
 
-use crate::turnstile::{Ask, Turnstile};
+use crate::limiter::{Limiter, LimiterRequest};
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub enum Verdict {
         /// How long it asks to be left alone (`Retry-After`).
         retry_after: Option<Duration>,
     },
-    /// The service has too much to do, and does not say that it did not try: the 503 of a store
-    /// whose write may still take effect.
+    /// The service has too much to do, and does not say that it did not try. An example is the 503
+    /// of a store whose write may still take effect.
     Doubtful {
         /// How long it asks to be left alone (`Retry-After`).
         retry_after: Option<Duration>,
@@ -34,30 +34,34 @@ pub enum Verdict {
 
 /// What became of a request.
 #[derive(Debug)]
-pub struct Ended<T> {
+pub struct RequestResult<T> {
     /// What the last attempt gave; none if there was no attempt.
     pub last: Option<T>,
     /// How the last attempt ended; none if there was no attempt.
     pub verdict: Option<Verdict>,
     /// Why there was no further attempt; none if the last one was answered.
-    pub failure: Option<Failure>,
+    pub failure: Option<RequestError>,
     /// Whether an attempt that was not answered may have taken effect.
     pub in_doubt: bool,
 }
 
-impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
+impl<Lane: Ord + Clone + Send + 'static> Limiter<Lane> {
     /// Makes attempts, each in its turn, until one is answered or the window gives up. Dropped, it
     /// gives its place back.
     ///
-    /// An attempt says what it gave and how it ended; how long it may take is its own matter, but
+    /// An attempt says what it gave and how it ended. How long it may take is its own matter, but
     /// nothing else ends it at the deadline.
-    pub async fn run<T, F>(&self, ask: Ask<Lane>, mut attempt: impl FnMut() -> F) -> Ended<T>
+    pub async fn run<T, F>(
+        &self,
+        ask: LimiterRequest<Lane>,
+        mut attempt: impl FnMut() -> F,
+    ) -> RequestResult<T>
     where
         F: Future<Output = (T, Verdict)>,
     {
         let is_repeatable = ask.is_repeatable;
         let mut place = self.enter(ask);
-        let mut ended = Ended {
+        let mut ended = RequestResult {
             last: None,
             verdict: None,
             failure: None,
@@ -80,7 +84,7 @@ impl<Lane: Ord + Clone + Send + 'static> Turnstile<Lane> {
                 return ended;
             }
             if matches!(verdict, Verdict::Doubtful { .. }) && !is_repeatable {
-                ended.failure = Some(Failure::Ambiguous);
+                ended.failure = Some(RequestError::Ambiguous);
                 return ended;
             }
         }

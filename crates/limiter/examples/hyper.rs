@@ -1,11 +1,11 @@
 //! Gets a page many times, as fast as its server takes it, with hyper's client under a window.
 //!
-//! Run with: `cargo run -p fader-turnstile --example hyper -- http://127.0.0.1:8080/ 10000`
+//! Run with: `cargo run -p fader-limiter --example hyper -- http://127.0.0.1:8080/ 10000`
 
 use std::error::Error;
 
 use bytes::Bytes;
-use fader_turnstile::{ByMethod, WindowLayer};
+use fader_limiter::{ByMethod, WindowLayer};
 use fader_window::Settings;
 use http::Request;
 use http_body_util::Empty;

@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_turnstile::{ByMethod, HostLane, WindowLayer, Windowed};
-use fader_window::{Failure, Settings};
+use fader_limiter::{ByMethod, HostLane, WindowLayer, Windowed};
+use fader_window::{RequestError, Settings};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::service::service_fn;
@@ -119,7 +119,7 @@ async fn call(
     replies: &[Result<u16, Broken>],
     method: Method,
     condition: Option<&str>,
-) -> (Result<u16, (Option<Failure>, bool)>, usize) {
+) -> (Result<u16, (Option<RequestError>, bool)>, usize) {
     let (script, mut service) = around(replies);
     let mut request = Request::builder().method(method).uri("http://host/");
     if let Some(condition) = condition {
@@ -135,9 +135,9 @@ async fn call(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_idempotent_is_sent_again_only_where_it_took_no_effect() {
+async fn a_request_that_is_not_idempotent_is_repeated_only_without_effect() {
     let (get, put, post) = (Method::GET, Method::PUT, Method::POST);
-    let ambiguous = Err((Some(Failure::Ambiguous), true));
+    let ambiguous = Err((Some(RequestError::Ambiguous), true));
     for (replies, method, condition, seen, left) in [
         (vec![Ok(503), Ok(503)], &get, None, Ok(200), 0),
         (vec![Err(Broken), Ok(500)], &get, None, Ok(200), 0),
@@ -145,7 +145,7 @@ async fn what_is_not_idempotent_is_sent_again_only_where_it_took_no_effect() {
         (vec![Err(Broken)], &put, Some("e"), ambiguous, 0),
         (vec![Err(Broken), Ok(200)], &post, None, ambiguous, 1),
         (vec![Ok(429)], &post, None, Ok(200), 0),
-        // Whoever answers 503 or 500 to a post may have done it: the caller sees that.
+        // A service that answers 503 or 500 to a post may have done it: the caller sees that.
         (vec![Ok(503), Ok(200)], &post, None, Ok(503), 1),
         (vec![Ok(500), Ok(200)], &post, None, Ok(500), 1),
         (vec![Ok(404), Ok(200)], &post, None, Ok(404), 1),
@@ -157,7 +157,7 @@ async fn what_is_not_idempotent_is_sent_again_only_where_it_took_no_effect() {
     }
     // The last refusal says nothing of the first attempt.
     let replies = [vec![Err(Broken)], vec![Ok(503); 4]].concat();
-    let seen = Err((Some(Failure::Attempts), true));
+    let seen = Err((Some(RequestError::Attempts), true));
     assert_eq!(call(&replies, put, None).await, (seen, 0));
 }
 
@@ -186,7 +186,7 @@ async fn an_attempt_without_an_answer_is_late() {
     assert_eq!(begin.elapsed().as_millis(), 70);
     assert_eq!(
         (error.why, error.in_doubt),
-        (Some(Failure::Ambiguous), true)
+        (Some(RequestError::Ambiguous), true)
     );
     assert_eq!(
         error.to_string(),

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fader_window::{Failure, Settings};
+use fader_window::{RequestError, Settings};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
@@ -13,8 +13,8 @@ use crate::*;
 const REFUSED: Verdict = Verdict::Refused { retry_after: None };
 const DOUBTFUL: Verdict = Verdict::Doubtful { retry_after: None };
 
-fn ask(is_repeatable: bool) -> Ask<&'static str> {
-    Ask {
+fn ask(is_repeatable: bool) -> LimiterRequest<&'static str> {
+    LimiterRequest {
         lane: "gets",
         is_repeatable,
         deadline: None,
@@ -22,24 +22,27 @@ fn ask(is_repeatable: bool) -> Ask<&'static str> {
 }
 
 /// Attempts that end as the list says, and then are answered.
-async fn tell(verdicts: &[Verdict], ask: Ask<&'static str>) -> (Ended<u32>, u32) {
-    let turnstile = Turnstile::new(Settings::default());
+async fn tell(
+    verdicts: &[Verdict],
+    ask: LimiterRequest<&'static str>,
+) -> (RequestResult<u32>, u32) {
+    let limiter = Limiter::new(Settings::default());
     let count = Cell::new(0);
     let attempt = || async {
         count.set(count.get() + 1);
         let verdict = verdicts.get(count.get() as usize - 1);
         (count.get(), verdict.copied().unwrap_or(Verdict::Done))
     };
-    let ended = turnstile.run(ask, attempt).await;
-    let (_, state) = turnstile.states().remove(0);
+    let ended = limiter.run(ask, attempt).await;
+    let (_, state) = limiter.states().remove(0);
     assert_eq!((state.in_flight, state.waiting), (0, 0));
     (ended, count.get())
 }
 
 #[tokio::test(start_paused = true)]
 async fn attempts_go_on_as_long_as_that_is_safe() {
-    let failed = Some(Failure::Ambiguous);
-    let exhausted = Some(Failure::Attempts);
+    let failed = Some(RequestError::Ambiguous);
+    let exhausted = Some(RequestError::Attempts);
     for (verdicts, is_repeatable, attempts, failure, in_doubt) in [
         (vec![], false, 1, None, false),
         (vec![REFUSED, REFUSED], false, 3, None, false),
@@ -62,53 +65,53 @@ async fn attempts_go_on_as_long_as_that_is_safe() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_the_wait_and_the_repetitions() {
-    let soon = Ask {
+    let soon = LimiterRequest {
         deadline: Some(Instant::now() + Duration::from_millis(20)),
         ..ask(true)
     };
     let (ended, count) = tell(&[REFUSED], soon).await;
-    assert_eq!((ended.failure, count), (Some(Failure::Deadline), 1));
+    assert_eq!((ended.failure, count), (Some(RequestError::Deadline), 1));
 
-    let turnstile = Turnstile::new(Settings::default());
+    let limiter = Limiter::new(Settings::default());
     let begin = Instant::now();
-    let held: Vec<_> = (0..8).map(|_| turnstile.enter(ask(true))).collect();
-    let mut late = turnstile.enter(Ask {
+    let held: Vec<_> = (0..8).map(|_| limiter.enter(ask(true))).collect();
+    let mut late = limiter.enter(LimiterRequest {
         deadline: Some(begin + Duration::from_millis(30)),
         ..ask(true)
     });
-    assert_eq!(late.turn().await, Err(Failure::Deadline));
+    assert_eq!(late.turn().await, Err(RequestError::Deadline));
     assert_eq!(begin.elapsed().as_millis(), 30);
     drop(held);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_gives_the_place_to_the_next() {
-    let turnstile = Turnstile::new(Settings::default());
-    let mut places: Vec<_> = (0..10).map(|_| turnstile.enter(ask(true))).collect();
-    let seen = |turnstile: &Turnstile<&'static str>| {
-        let (_, state) = turnstile.states().remove(0);
+async fn a_leaving_client_gives_its_place_to_the_next() {
+    let limiter = Limiter::new(Settings::default());
+    let mut places: Vec<_> = (0..10).map(|_| limiter.enter(ask(true))).collect();
+    let seen = |limiter: &Limiter<&'static str>| {
+        let (_, state) = limiter.states().remove(0);
         (state.in_flight, state.waiting)
     };
-    assert_eq!(seen(&turnstile), (4, 6));
+    assert_eq!(seen(&limiter), (4, 6));
     // One that waits, one in flight.
     drop(places.remove(9));
-    assert_eq!(seen(&turnstile), (4, 5));
+    assert_eq!(seen(&limiter), (4, 5));
     drop(places.remove(0));
-    assert_eq!(seen(&turnstile), (4, 4));
+    assert_eq!(seen(&limiter), (4, 4));
     assert_eq!(places[3].turn().await, Ok(1));
     drop(places);
-    assert_eq!(seen(&turnstile), (0, 0));
+    assert_eq!(seen(&limiter), (0, 0));
 }
 
 /// Ten slots, twenty milliseconds each, in virtual time: what comes beyond is refused.
 #[tokio::test(start_paused = true)]
 async fn a_limited_service_answers_everything_and_refuses_little() {
-    let turnstile = Turnstile::new(Settings::default());
+    let limiter = Limiter::new(Settings::default());
     let (busy, refused) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0_u32)));
     let local = LocalSet::new();
     let begin = Instant::now();
     for _ in 0..2_000 {
-        let turnstile = turnstile.clone();
+        let limiter = limiter.clone();
         let (busy, refused) = (Rc::clone(&busy), Rc::clone(&refused));
         local.spawn_local(async move {
             let attempt = || async {
@@ -122,7 +125,7 @@ async fn a_limited_service_answers_everything_and_refuses_little() {
                 busy.set(busy.get() - 1);
                 ((), Verdict::Done)
             };
-            assert_eq!(turnstile.run(ask(true), attempt).await.failure, None);
+            assert_eq!(limiter.run(ask(true), attempt).await.failure, None);
         });
     }
     local.await;
@@ -141,10 +144,10 @@ fn a_timer_is_started_anew_where_its_runtime_ends() {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().build().unwrap()
     };
-    let turnstile = Turnstile::new(Settings::default());
-    let held: Vec<_> = (0..4).map(|_| turnstile.enter(ask(true))).collect();
+    let limiter = Limiter::new(Settings::default());
+    let held: Vec<_> = (0..4).map(|_| limiter.enter(ask(true))).collect();
     let enter = || {
-        turnstile.enter(Ask {
+        limiter.enter(LimiterRequest {
             deadline: Some(Instant::now() + Duration::from_millis(200)),
             ..ask(true)
         })
@@ -160,6 +163,6 @@ fn a_timer_is_started_anew_where_its_runtime_ends() {
         drop(first);
         waits.join().unwrap()
     });
-    assert_eq!(waits, Err(Failure::Deadline));
+    assert_eq!(waits, Err(RequestError::Deadline));
     drop(held);
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fader_window::{Failure, Settings, State};
+use fader_window::{RequestError, Settings, State};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::attempts::{Ended, Verdict};
-use crate::turnstile::{Ask, Turnstile};
+use crate::attempts::{RequestResult, Verdict};
+use crate::limiter::{Limiter, LimiterRequest};
 
 /// How long one attempt may take, where a layer is not told otherwise.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub trait Classify<Request, Reply, Failed> {
     type Lane: Ord + Clone + Send + 'static;
 
     /// What a request says of itself.
-    fn ask(&self, request: &Request) -> Ask<Self::Lane>;
+    fn ask(&self, request: &Request) -> LimiterRequest<Self::Lane>;
 
     /// How an attempt ended. [`Verdict::Late`] needs no saying: the layer has a clock.
     fn judge(&self, request: &Request, reply: Result<&Reply, &Failed>) -> Verdict;
@@ -40,7 +40,7 @@ pub trait Classify<Request, Reply, Failed> {
 ///
 /// ```
 /// # use std::convert::Infallible;
-/// # use fader_turnstile::{ByMethod, WindowLayer};
+/// # use fader_limiter::{ByMethod, WindowLayer};
 /// # use http::{Request, Response};
 /// # use tower_layer::Layer;
 /// # use tower_service::Service;
@@ -75,7 +75,7 @@ pub trait Classify<Request, Reply, Failed> {
 /// ```
 #[derive(Debug)]
 pub struct WindowLayer<C, Lane> {
-    turnstile: Turnstile<Lane>,
+    limiter: Limiter<Lane>,
     classify: Arc<C>,
     attempt_timeout: Duration,
 }
@@ -91,7 +91,7 @@ pub struct Windowed<S, C, Lane> {
 #[derive(Debug)]
 pub struct Error<E> {
     /// Why there was no further attempt; none if the last one's failure was an answer by itself.
-    pub why: Option<Failure>,
+    pub why: Option<RequestError>,
     /// Whether the request may have taken effect. If not, it certainly had none.
     pub in_doubt: bool,
     /// How the last attempt failed, if there was one, and it was not for want of time.
@@ -102,7 +102,7 @@ impl<C, Lane: Ord + Clone + Send + 'static> WindowLayer<C, Lane> {
     /// A layer whose windows have these settings. Give each process a seed of its own.
     pub fn new(classify: C, settings: Settings) -> Self {
         WindowLayer {
-            turnstile: Turnstile::new(settings),
+            limiter: Limiter::new(settings),
             classify: Arc::new(classify),
             attempt_timeout: ATTEMPT_TIMEOUT,
         }
@@ -118,14 +118,14 @@ impl<C, Lane: Ord + Clone + Send + 'static> WindowLayer<C, Lane> {
 
     /// What is to be seen of each lane.
     pub fn windows(&self) -> Vec<(Lane, State)> {
-        self.turnstile.states()
+        self.limiter.states()
     }
 }
 
 impl<C, Lane> Clone for WindowLayer<C, Lane> {
     fn clone(&self) -> Self {
         WindowLayer {
-            turnstile: self.turnstile.clone(),
+            limiter: self.limiter.clone(),
             classify: Arc::clone(&self.classify),
             attempt_timeout: self.attempt_timeout,
         }
@@ -174,7 +174,7 @@ where
         Box::pin(async move {
             let ask = layer.classify.ask(&request);
             let attempt = || attempt(inner.clone(), &request, &layer);
-            finish(layer.turnstile.run(ask, attempt).await)
+            finish(layer.limiter.run(ask, attempt).await)
         })
     }
 }
@@ -203,8 +203,8 @@ where
     }
 }
 
-fn finish<R, E>(ended: Ended<Option<Result<R, E>>>) -> Result<R, Error<E>> {
-    let Ended {
+fn finish<R, E>(ended: RequestResult<Option<Result<R, E>>>) -> Result<R, Error<E>> {
+    let RequestResult {
         last,
         verdict,
         failure,
@@ -226,11 +226,11 @@ impl<E> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             None => "it failed",
-            Some(Failure::Deadline) => "its deadline passed",
-            Some(Failure::Attempts) => "it was tried as often as is allowed",
-            Some(Failure::Budget) => "too many requests were being sent again",
-            Some(Failure::Ambiguous) => "it must not be sent again",
-            Some(Failure::Full) => "too many requests wait",
+            Some(RequestError::Deadline) => "its deadline passed",
+            Some(RequestError::Attempts) => "it was tried as often as is allowed",
+            Some(RequestError::Budget) => "too many requests were being sent again",
+            Some(RequestError::Ambiguous) => "it must not be sent again",
+            Some(RequestError::Full) => "too many requests wait",
         };
         let doubt = match self.in_doubt {
             true => "it may have taken effect",

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 
 use crate::attempts::Verdict;
 use crate::layer::Classify;
-use crate::turnstile::Ask;
+use crate::limiter::LimiterRequest;
 
 /// A host's reads, or its writes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,25 +18,25 @@ pub struct HostLane {
     pub is_read: bool,
 }
 
-/// Classifies by what HTTP says (RFC 9110): lanes by host and by whether a method is safe (9.2.1);
-/// idempotent methods are repeatable (9.2.2), but not on a condition, which the first attempt may
-/// have changed; 429 and 503 are refusals (RFC 6585, RFC 9110 15.6.4), of what is not repeatable
-/// doubtful ones; 500 and above are failures; every error of the client may have happened after
-/// sending.
+/// Classifies by what HTTP says (RFC 9110). Keys are by host and by whether a method is safe
+/// (9.2.1). Idempotent methods are repeatable (9.2.2), but not on a condition, which the first
+/// attempt may have changed. 429 and 503 are refusals (RFC 6585, RFC 9110 15.6.4), of what is not
+/// repeatable doubtful ones. 500 and above are failures; every error of the client may have
+/// happened after sending.
 ///
-/// Who knows a service better writes a [`Classify`] of its own: which operations cost the same,
-/// what a 503 says of writes, which errors mean that nothing was sent.
+/// A caller that knows a service better writes a [`Classify`] of its own. It says which operations
+/// cost the same, what a 503 says of writes, which errors mean that nothing was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByMethod;
 
 impl<B, R, E> Classify<Request<B>, Response<R>, E> for ByMethod {
     type Lane = HostLane;
 
-    fn ask(&self, request: &Request<B>) -> Ask<HostLane> {
+    fn ask(&self, request: &Request<B>) -> LimiterRequest<HostLane> {
         let named = request.headers().get(HOST);
         let named = named.and_then(|host| host.to_str().ok());
         let authority = request.uri().authority().map(|host| host.as_str());
-        Ask {
+        LimiterRequest {
             lane: HostLane {
                 host: authority.or(named).unwrap_or_default().to_owned(),
                 is_read: request.method().is_safe(),
