@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fader_client::{AzureAccess, Bucket, Credentials, GcsAccess, Http, Settings};
@@ -366,10 +366,8 @@ async fn bodies_come_as_they_are_read_and_give_connections_back() {
         assert!(1 < parts.len());
         assert_eq!(parts.concat(), large);
     }
-    let begin = Instant::now();
     let stalled = store.get(&Path::from("stalls")).await.unwrap();
     assert!(stalled.bytes().await.is_err());
-    assert!(begin.elapsed() < Duration::from_secs(5));
     // What was given up holds no connection.
     assert!(store.get(&at).await.is_ok());
     let windows = store.windows();
