@@ -7,7 +7,10 @@
 //!
 //! Deliberately absent: time that the client's own processor takes.
 
+mod curve;
+
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +29,8 @@ const EXAMPLES: &str = "\
 Examples:
   fader measure bookstore
   fader measure bookstore --year 2026 --clients 16 --rate 10 --queues bucket
-  fader measure bookstore --figure";
+  fader measure bookstore --figure
+  fader measure bookstore --year 2026 --products 1000 --break-even --svg curve.svg";
 
 /// Bytes of a customer, a product and an order.
 const CUSTOMER_BYTES: usize = 700;
@@ -35,8 +39,12 @@ const ORDER_BYTES: usize = 150;
 /// Products that a transaction searches, and those that it orders.
 const SEARCHED: usize = 6;
 const ORDERED: usize = 3;
+/// Records that a transaction writes: its products, and an order of each.
+const RECORDS: u32 = 2 * ORDERED as u32;
 /// The intervals of Figure 3.
 const INTERVALS: [u64; 5] = [5, 10, 15, 20, 25];
+/// The intervals of the curve of price ratios.
+const INTERVALS_OF_CURVE: [u64; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
 
 /// The experiment.
 #[derive(Args, Clone)]
@@ -73,6 +81,13 @@ pub(crate) struct Options {
     /// Draws Figure 3: the price by the checkpoint interval.
     #[arg(long)]
     figure: bool,
+    /// Compares each level's price with naive's by the records that a checkpoint interval collects,
+    /// and says from how many on it costs less. Without --rate: 10 transactions a second.
+    #[arg(long, conflicts_with = "figure")]
+    break_even: bool,
+    /// Draws the curve of --break-even into a file (SVG).
+    #[arg(long, value_name = "FILE", requires = "break_even")]
+    svg: Option<PathBuf>,
     /// Decides what clients choose.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -200,6 +215,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     if options.figure {
         return figure(options);
+    }
+    if options.break_even {
+        return curve::run(options, options.svg.as_deref());
     }
     let mut table = output::table(HEAD);
     let mut outcomes = Vec::new();
