@@ -1,4 +1,4 @@
-"""`python -m benchmarks failover|delay|scaling|etcd|attacks|replicas|mapreduce|database`."""
+"""`python -m benchmarks failover|delay|scaling|scale|etcd|attacks|replicas|mapreduce|database`."""
 
 import argparse
 import pathlib
@@ -6,18 +6,23 @@ import sys
 import tempfile
 
 from benchmarks import attacks, database, delay, etcd, failover, figures, mapreduce, replicas
-from benchmarks import scaling
+from benchmarks import scale, scaling
 
 BENCHMARKS = {
     "failover": failover,
     "delay": delay,
     "scaling": scaling,
+    "scale": scale,
     "etcd": etcd,
     "attacks": attacks,
     "replicas": replicas,
     "mapreduce": mapreduce,
     "database": database,
 }
+
+
+def numbers(text):
+    return [int(number) for number in text.split(",")]
 
 
 def options():
@@ -27,6 +32,10 @@ def options():
     parser.add_argument("--small", action="store_true", help="shows that it works, judges nothing")
     parser.add_argument("--cpu", type=figures.share,
                         help="of one core for each member, such as 60%% (failover)")
+    parser.add_argument("--nodes", type=numbers,
+                        help="sizes of clusters to compare, such as 3,6,12 (scale)")
+    parser.add_argument("--before", type=pathlib.Path,
+                        help="the binary of an earlier build to compare with (scale)")
     parser.add_argument("--scratch", type=pathlib.Path, default=tempfile.gettempdir())
     parser.add_argument("--keep", type=pathlib.Path,
                         help="what is drawn, and the numbers it is drawn from (delay)")

@@ -31,8 +31,12 @@ pub(crate) struct Options {
     /// Of `window`: the file that every cell is written to, as CSV.
     #[arg(long)]
     csv: Option<PathBuf>,
-    /// Of `simpledb` and `one-node`: an earlier commit, whose binary takes part in each round. Of
-    /// `one-node` the last commit without replicas, unless told.
+    /// Of `scale`: how many nodes the clusters have that are compared, such as `3,6,12`. Needs a
+    /// quota of processor time (cgroup v1).
+    #[arg(long, value_name = "NUMBERS")]
+    nodes: Option<String>,
+    /// Of `simpledb`, `one-node` and `scale`: an earlier commit, whose binary takes part in each
+    /// round. Of `one-node` the last commit without replicas, unless told.
     #[arg(long, value_name = "COMMIT")]
     before: Option<String>,
     /// Of `phases`: how many items; the article's 10,000 unless told.
@@ -72,6 +76,9 @@ enum Name {
     Delay,
     /// Reads at every member of a chain of 3, 5 and 7 against reads at its tail.
     Scaling,
+    /// Idle processor time of five nodes, 64 chains on fifteen nodes; with `--nodes`, rates of
+    /// clusters of several sizes whose processes have a share of a core each.
+    Scale,
     /// A cluster of three processes against three etcd servers.
     Etcd,
     /// What strangers' connections, bodies and heads cost a signed client, and memory.
@@ -103,10 +110,11 @@ enum Name {
 }
 
 /// The benchmarks that Python drives: of clusters, and of a server under attack.
-const BY_PYTHON: [Name; 8] = [
+const BY_PYTHON: [Name; 9] = [
     Name::Failover,
     Name::Delay,
     Name::Scaling,
+    Name::Scale,
     Name::Etcd,
     Name::Attacks,
     Name::Mapreduce,
@@ -124,8 +132,12 @@ pub(crate) fn build() -> Result<()> {
 
 /// Runs one benchmark.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    if options.before.is_some() && !matches!(options.name, Name::Simpledb | Name::OneNode) {
-        bail!("--before goes with `simpledb` and `one-node`");
+    let compares_builds = matches!(options.name, Name::Simpledb | Name::OneNode | Name::Scale);
+    if options.before.is_some() && !compares_builds {
+        bail!("--before goes with `simpledb`, `one-node` and `scale`");
+    }
+    if options.nodes.is_some() && options.name != Name::Scale {
+        bail!("--nodes goes with `scale`");
     }
     if let Name::Waiting = options.name {
         return waiting();
@@ -156,8 +168,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             is_quick: options.quick,
             runs: options.runs,
             cpu: options.cpu.as_deref(),
+            nodes: options.nodes.as_deref(),
         };
-        return command::succeeds(&mut by_python(Profile::Release, name.get_name(), &how)?);
+        let mut bench = by_python(Profile::Release, name.get_name(), &how)?;
+        if let Some(commit) = &options.before {
+            bench.arg("--before").arg(earlier(commit)?);
+        }
+        return command::succeeds(&mut bench);
     }
     command::succeeds(&mut by_fader_bench(options, name.get_name())?)
 }
@@ -195,18 +212,21 @@ fn by_fader_bench(options: &Options, name: &str) -> Result<Command> {
         _ => {}
     }
     if let Some(commit) = &options.before {
-        let folder = format!("target/before/{commit}");
-        let earlier = PreviousBuild {
-            commit,
-            folder: &folder,
-            is_release: true,
-        };
-        let binary = earlier.build()?;
-        let binary =
-            binary.with_context(|| format!("name a commit of this clone, not {commit}"))?;
-        bench.arg("--before").arg(binary);
+        bench.arg("--before").arg(earlier(commit)?);
     }
     Ok(bench)
+}
+
+/// The binary of an earlier commit, as it would be released.
+fn earlier(commit: &str) -> Result<PathBuf> {
+    let folder = format!("target/before/{commit}");
+    let earlier = PreviousBuild {
+        commit,
+        folder: &folder,
+        is_release: true,
+    };
+    let binary = earlier.build()?;
+    binary.with_context(|| format!("name a commit of this clone, not {commit}"))
 }
 
 /// Builds the program that judges logs by Porcupine.
@@ -247,6 +267,7 @@ struct Measured<'a> {
     is_quick: bool,
     runs: Option<u32>,
     cpu: Option<&'a str>,
+    nodes: Option<&'a str>,
 }
 
 /// One of the benchmarks that Python drives, with binaries that are built already.
@@ -265,6 +286,9 @@ fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<Command
     }
     if let Some(cpu) = how.cpu {
         bench.args(["--cpu", cpu]);
+    }
+    if let Some(nodes) = how.nodes {
+        bench.args(["--nodes", nodes]);
     }
     if name == "delay" {
         bench.args(["--keep", DELAY]);
