@@ -59,5 +59,5 @@ pub use replica::{
 };
 pub use stamp::{EntryId, Stamp};
 pub use version::Version;
-pub use view::{Direction, Layered, Mutations, Scan, View, ViewError};
+pub use view::{Direction, Inconsistency, Layered, Mutations, Scan, View, ViewError};
 pub use wait_reason::{TransferProgress, WaitReason, wait_reasons};

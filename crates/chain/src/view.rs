@@ -58,13 +58,78 @@ impl View for BTreeMap<Bytes, Bytes> {
 
 /// The store failed to read; the request fails as a whole and the cause is the node's to report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ViewError(pub String);
+pub enum ViewError {
+    /// The engine could not read.
+    #[error("the engine: {context}")]
+    Engine {
+        /// The engine's own words.
+        context: String,
+    },
+    /// A value is not what its format says.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+    /// Rows contradict each other.
+    #[error(transparent)]
+    Inconsistent(#[from] Inconsistency),
+    /// The view has other rows than this.
+    #[error("this row was not asked for")]
+    NotInView,
+    /// No copy of a block has its bytes.
+    #[error("the bytes of block {0:032x} are damaged or missing")]
+    BlockLost(u128),
+    /// A secret cannot be sealed, or does not open.
+    #[error("{context}")]
+    Secret {
+        /// Which secret, and why.
+        context: String,
+    },
+    /// A service refused what a row holds, or a request of the node itself.
+    #[error("{context}")]
+    Refused {
+        /// The service's own words.
+        context: String,
+    },
+    /// The thread that read panicked.
+    #[error("the reading thread panicked")]
+    Panicked,
+    /// Another process could not read.
+    #[error("{words}")]
+    Told {
+        /// Its own words.
+        words: String,
+    },
+}
 
-impl From<DecodeError> for ViewError {
-    fn from(error: DecodeError) -> Self {
-        ViewError(error.to_string())
-    }
+/// Rows that contradict each other, or a change that contradicts the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Inconsistency {
+    /// An operation names a key that is no register's.
+    #[error("an operation on what is no register")]
+    NoRegister,
+    /// An operation names a key that is no item's.
+    #[error("an operation on what is no item")]
+    NoItem,
+    /// The record of a step belongs to no service.
+    #[error("a step of no service")]
+    StepOfNoService,
+    /// A service was asked for an eventual write, and takes none.
+    #[error("it takes no eventual writes")]
+    NoEventualWrites,
+    /// The value in a key of the index has no end.
+    #[error("an index key whose value does not end")]
+    EndlessIndexKey,
+    /// The index names an item that is not there.
+    #[error("an index entry without its item")]
+    IndexWithoutItem,
+    /// A counter counts other rows than there are.
+    #[error("a counter disagrees with the index")]
+    Counter,
+    /// An object names content that is not there.
+    #[error("the content of an object is missing")]
+    ContentMissing,
+    /// An object names an upload that is not there.
+    #[error("the upload of an object is missing")]
+    UploadMissing,
 }
 
 /// What lies over a view: the new value of each key, `None` where it is removed.

@@ -41,7 +41,7 @@ pub use peer::PeerCounters;
 pub use request::{Answer, BodyWriter, KnownKey, Stored, Unread};
 pub use secrets::seal::{OpenKey, Secret};
 pub use settings::{BlockOptions, Collections, DomainSource, EngineLayer, Settings};
-pub use status::{BlockFigures, Counters, Health, OpenError, Recovery};
+pub use status::{BlockFigures, Counters, Health, HealthCause, MemberFailure, OpenError, Recovery};
 pub use storage::care::Findings;
 pub use storage::log::Durability;
 pub use storage::{blocks, disk, engine};

@@ -193,9 +193,7 @@ impl Node {
             Box::pin(async move {
                 match router.upgrade() {
                     Some(router) => router.carry_out_for(chain, asked).await,
-                    None => {
-                        forward::ForwardedReply::NotHere(Reason::Stopping.sentence().to_owned())
-                    }
+                    None => forward::ForwardedReply::NotHere(Reason::Stopping.into()),
                 }
             })
         }));

@@ -99,10 +99,119 @@ impl std::error::Error for OpenError {
 pub enum Health {
     /// Reads and writes.
     Serving,
-    /// Reads only; the reason, such as a full disk. Ends by itself when the cause does.
-    ReadOnly(String),
+    /// Reads only, for example since the disk is full. Ends by itself when the cause does.
+    ReadOnly(HealthCause),
     /// Nothing is sure any more; the process should end and be started again.
-    Failed(String),
+    Failed(HealthCause),
+}
+
+/// Why a node does not take writes, or can do nothing any more. `Display` is a sentence for people,
+/// without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HealthCause {
+    /// The disk has no room.
+    #[error("{context}")]
+    Full {
+        /// What was to be written, and the operating system's words.
+        context: String,
+    },
+    /// The disk or the engine failed.
+    #[error("{context}")]
+    Store {
+        /// What was tried, and what came of it.
+        context: String,
+    },
+    /// What is read is not what was written.
+    #[error("the store is damaged: {context}")]
+    Damaged {
+        /// What is damaged.
+        context: String,
+    },
+    /// An entry names a block that is not held, and so may not be in the log (BGATE-1).
+    #[error("a record names a block whose bytes are not here")]
+    BlockMissing,
+    /// The member's thread panicked.
+    #[error("{}; see the log", Reason::Broken.sentence())]
+    Broken,
+    /// The member of a chain in this process is damaged.
+    #[error("its member here is damaged")]
+    MemberDamaged,
+    /// The member of a chain in this process has stopped: its disk knows more than the chain (LD-2).
+    #[error("its member here is ahead by {entries} entries, and has stopped")]
+    MemberAhead {
+        /// Committed entries that the chain has not.
+        entries: u64,
+    },
+    /// The member of a chain in this process failed, and begins again.
+    #[error("its member here {0}")]
+    MemberFailed(MemberFailure),
+    /// All members of a chain in this process were killed.
+    #[error("all members were killed")]
+    MembersKilled,
+    /// One of several chains in this process.
+    #[error("{chain}: {cause}")]
+    OfChain {
+        /// Which chain.
+        chain: ChainId,
+        /// What is wrong with it.
+        cause: Box<HealthCause>,
+    },
+}
+
+impl HealthCause {
+    /// Which failure.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            HealthCause::Full { .. } => ErrorCode::Refused(Reason::Store),
+            HealthCause::Store { .. } => ErrorCode::StoreFailed,
+            HealthCause::Damaged { .. } | HealthCause::MemberDamaged => ErrorCode::DataDamaged,
+            HealthCause::BlockMissing => ErrorCode::Refused(Reason::BlocksMissing),
+            HealthCause::Broken => ErrorCode::Refused(Reason::Broken),
+            HealthCause::MemberAhead { .. } => ErrorCode::DataOutdated,
+            HealthCause::MemberFailed(failure) => failure.cause.code(),
+            HealthCause::MembersKilled => ErrorCode::Refused(Reason::NoMember),
+            HealthCause::OfChain { cause, .. } => cause.code(),
+        }
+    }
+
+    /// The disk has no room, and what was to be written.
+    pub(crate) fn full(error: &dyn std::error::Error) -> Self {
+        HealthCause::Full {
+            context: error.to_string(),
+        }
+    }
+
+    /// The disk or the engine failed.
+    pub(crate) fn store(error: &dyn std::error::Error) -> Self {
+        HealthCause::Store {
+            context: error.to_string(),
+        }
+    }
+
+    /// What is read is not what was written.
+    pub(crate) fn damaged(error: &dyn std::error::Error) -> Self {
+        HealthCause::Damaged {
+            context: error.to_string(),
+        }
+    }
+}
+
+/// How often a member failed in a row, and why it failed last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberFailure {
+    /// How often in a row: at least once.
+    pub times: u32,
+    /// The last time.
+    pub cause: Box<HealthCause>,
+}
+
+impl fmt::Display for MemberFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.times {
+            1 => write!(f, "failed: {}", self.cause),
+            times => write!(f, "failed {times} times: {}", self.cause),
+        }
+    }
 }
 
 /// Counters since the start, for /metrics.

@@ -25,7 +25,7 @@ use crate::request::Limits;
 use crate::service::{Context, Wait};
 use crate::simpledb::metadata_key;
 use crate::steps::{self, Action, Step};
-use crate::{CollectionId, Kind, Mode, View, ViewError};
+use crate::{CollectionId, Failure, Kind, Mode, Reason, View, ViewError};
 
 /// A request about a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +77,9 @@ pub enum Refusal {
     /// The other counter would come above the limit, or is not there: nothing was moved.
     #[error("the other counter takes no more")]
     NotMoved,
-    /// A counter of this name is being deleted.
-    #[error("{0}")]
-    Failed(String),
+    /// Not now, or the store could not be read.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// It can never be carried out.
     #[error("{0}")]
     Invalid(String),
@@ -99,7 +99,7 @@ const NOT_MOVED: &[u8] = b"!";
 
 impl From<ViewError> for Refusal {
     fn from(error: ViewError) -> Self {
-        Refusal::Failed(error.0)
+        Refusal::Failed(error.into())
     }
 }
 
@@ -157,8 +157,7 @@ fn names(view: &dyn View, account: &AccountId, chains: u32, request: &Request) -
                 let changes = match placed.map(|placed| (placed.state, placed)) {
                     None if is_created => catalog::enter(view, name, (Mode::Strong, None), chains)?,
                     Some((State::Deleting, _)) if is_created => {
-                        let why = crate::Reason::DomainDeleting.sentence();
-                        return Err(Refusal::Failed(why.to_owned()));
+                        return Err(Failure::from(Reason::DomainDeleting).into());
                     }
                     Some((State::Creating | State::Live, placed)) if !is_created => {
                         catalog::condemn(name, &placed)

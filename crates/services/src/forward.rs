@@ -44,7 +44,7 @@ use crate::level::{ConsistencyOptions, ReplyMetadata};
 use crate::request::{self, Outcome, Reply, Request, ServiceName};
 use crate::simpledb::{CostedReply, Error};
 use crate::steps::{self, Taken};
-use crate::{CollectionId, Kind, Mode, Poll};
+use crate::{CollectionId, Failure, Kind, Mode, Poll};
 
 use wire::Wire;
 
@@ -112,8 +112,8 @@ pub struct DomainMode {
     reason = "nearly all are requests, a box is an allocation of each; the feature `steps` decides"
 )]
 pub enum ForwardedReply {
-    /// Nothing was done here; another node may do it. Why, in words.
-    NotHere(String),
+    /// Nothing was done here; another node may do it.
+    NotHere(Failure),
     /// Of a request, with what is told beside.
     Request(Outcome, ReplyMetadata),
     /// How the mode of a collection stands; none when there is no such collection.

@@ -13,6 +13,7 @@ pub mod catalog;
 pub mod counter;
 mod error_code;
 pub mod exports;
+mod failure;
 pub mod figures;
 pub mod forward;
 mod key;
@@ -34,6 +35,7 @@ pub mod waiters;
 pub use call::Call;
 pub use error_code::{ErrorCode, ErrorKind, ErrorRow};
 pub use fader_chain::{Mode, UnknownMode};
+pub use failure::Failure;
 pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
 };
@@ -42,7 +44,7 @@ pub use map_view::MapView;
 pub use poll::Poll;
 pub use reason::Reason;
 pub use simpledb::Tentative;
-pub use view::{Direction, PageBudget, Scan, UnlimitedBudget, View, ViewError};
+pub use view::{Direction, Inconsistency, PageBudget, Scan, UnlimitedBudget, View, ViewError};
 
 use fader_chain::Change;
 

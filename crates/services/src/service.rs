@@ -23,7 +23,10 @@ use crate::kind::Kind;
 use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::request::{Refusal, Reply};
 use crate::steps::{Step, Taken};
-use crate::{CollectionId, Decision, Mode, PageBudget, Reason, UnlimitedBudget, View, ViewError};
+use crate::{
+    CollectionId, Decision, Inconsistency, Mode, PageBudget, Reason, UnlimitedBudget, View,
+    ViewError,
+};
 
 /// How far ahead the deadline of a [`Wait`] may be: AWS's longest poll is 20 s.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -240,7 +243,7 @@ impl Trouble {
         match self {
             Trouble::Unavailable { words, .. } => words,
             Trouble::NoCollection => "There is no such collection".to_owned(),
-            Trouble::Unreadable(error) => error.0,
+            Trouble::Unreadable(error) => error.to_string(),
             Trouble::NameTaken => "The request's name is that of another request".to_owned(),
             Trouble::NameTooFar => NAME_TOO_FAR.to_owned(),
             Trouble::Quorum { name, size, .. } => format!("{name} must be between 1 and {size}"),
@@ -383,10 +386,8 @@ pub trait Service {
         _context: &Context<'_, Self::Limits>,
         _request: &Self::Request,
     ) -> Result<Acceptance<Self::Reply>, Self::Refusal> {
-        let message = "it takes no eventual writes";
-        Err(Self::word(Trouble::Unreadable(ViewError(
-            message.to_owned(),
-        ))))
+        let error = ViewError::from(Inconsistency::NoEventualWrites);
+        Err(Self::word(Trouble::Unreadable(error)))
     }
 
     /// Settles an eventual operation on `newest`, the state of the head's log. `ops` are the
@@ -401,7 +402,7 @@ pub trait Service {
         _ops: Vec<ElementOp>,
         _stamp: Stamp,
     ) -> Result<Settled, ViewError> {
-        Err(ViewError("an operation on what is no register".to_owned()))
+        Err(ViewError::from(Inconsistency::NoRegister))
     }
 
     /// The step that a decision began, which is to be finished before its reply is told.

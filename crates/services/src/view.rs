@@ -1,6 +1,6 @@
 //! What decisions and answers see, and how long they may take.
 
-pub use fader_chain::{Direction, Scan, View, ViewError};
+pub use fader_chain::{Direction, Inconsistency, Scan, View, ViewError};
 
 /// Says when an answer has taken long enough and should end its page (SimpleDB: 5 seconds).
 pub trait PageBudget {

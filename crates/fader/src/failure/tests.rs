@@ -1,6 +1,7 @@
 //! What commands say that fail.
 
 use anyhow::{Context as _, anyhow};
+use fader_node::coordinator::Outage;
 
 use super::*;
 
@@ -58,7 +59,7 @@ fn a_failure_has_the_code_of_its_first_cause_that_has_one() {
             ErrorCode::AlreadyExists,
         ),
         (
-            CoordinatorError::Unavailable("no server".to_owned()).into(),
+            CoordinatorError::from(Outage::Unwatched).into(),
             ErrorCode::CoordinatorUnavailable,
         ),
         (

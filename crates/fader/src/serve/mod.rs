@@ -338,11 +338,11 @@ async fn failure(node: &Node) -> String {
     let mut was_read_only = false;
     loop {
         match node.health() {
-            Health::Failed(reason) => return reason,
+            Health::Failed(cause) => return cause.to_string(),
             Health::ReadOnly(reason) if !was_read_only => {
                 was_read_only = true;
                 let code = ErrorCode::Refused(Reason::NoWrites);
-                warn!(%code, reason, "writes are refused until this ends");
+                warn!(%code, %reason, "writes are refused until this ends");
             }
             Health::Serving if was_read_only => {
                 was_read_only = false;

@@ -35,7 +35,9 @@ async fn a_refusal_has_the_status_of_its_code() {
             (409, "already-exists"),
         ),
         (
-            told(Refusal::View(ViewError("damage".to_owned()))),
+            told(Refusal::View(ViewError::Engine {
+                context: "damage".to_owned(),
+            })),
             (500, "store-unreadable"),
         ),
         (told(outage), (503, "no-member")),

@@ -58,17 +58,7 @@ impl RequestHandler {
     }
 
     fn health(&self) -> Response<Full<Bytes>> {
-        let (status, text) = match self.node.health() {
-            Health::Serving => (StatusCode::OK, serde_json::json!({"status": "ok"})),
-            Health::ReadOnly(reason) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                serde_json::json!({"status": "read-only", "reason": without_paths(&reason)}),
-            ),
-            Health::Failed(reason) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                serde_json::json!({"status": "failed", "reason": without_paths(&reason)}),
-            ),
-        };
+        let (status, text) = health_page(&self.node.health());
         response(status, "application/json", text.to_string().into())
     }
 
@@ -81,6 +71,21 @@ impl RequestHandler {
         let page = self.metrics.render(figures.unwrap_or_default());
         response(StatusCode::OK, kind, page.into())
     }
+}
+
+/// The status and the object of `/healthz`.
+fn health_page(health: &Health) -> (StatusCode, serde_json::Value) {
+    let (status, cause) = match health {
+        Health::Serving => return (StatusCode::OK, serde_json::json!({"status": "ok"})),
+        Health::ReadOnly(cause) => ("read-only", cause),
+        Health::Failed(cause) => ("failed", cause),
+    };
+    let page = serde_json::json!({
+        "status": status,
+        "code": cause.code().name(),
+        "reason": without_paths(&cause.to_string()),
+    });
+    (StatusCode::SERVICE_UNAVAILABLE, page)
 }
 
 /// The text without the paths in it, which are no business of strangers. A path goes from a word
@@ -118,7 +123,47 @@ fn without_paths(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without_paths;
+    use fader_node::{HealthCause, MemberFailure};
+
+    use super::*;
+
+    #[test]
+    fn the_page_of_health_has_the_code_of_the_cause_and_no_path() {
+        let full = HealthCause::Full {
+            context: "cannot write /var/lib/fader/log/1: No space left on device".to_owned(),
+        };
+        let failed = HealthCause::MemberFailed(MemberFailure {
+            times: 2,
+            cause: Box::new(HealthCause::Broken),
+        });
+        let told = |health| {
+            let (status, page) = health_page(&health);
+            (status.as_u16(), page.to_string())
+        };
+        let expected = [
+            (
+                Health::Serving,
+                (200, r#"{"status":"ok"}"#.to_owned()),
+            ),
+            (
+                Health::ReadOnly(full),
+                (
+                    503,
+                    r#"{"code":"store","reason":"cannot write a file: No space left on device","status":"read-only"}"#.to_owned(),
+                ),
+            ),
+            (
+                Health::Failed(failed),
+                (
+                    503,
+                    r#"{"code":"broken","reason":"its member here failed 2 times: an invariant of the chain was broken; see the log","status":"failed"}"#.to_owned(),
+                ),
+            ),
+        ];
+        for (health, page) in expected {
+            assert_eq!(told(health), page);
+        }
+    }
 
     #[test]
     fn paths_are_left_out_and_the_rest_is_kept() {

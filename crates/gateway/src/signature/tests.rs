@@ -194,8 +194,8 @@ fn without_keys_to_read_the_service_is_unavailable() {
     // A member that does not serve, in a cluster that does: another is to be asked.
     for (_, request) in RECORDED {
         let unreadable = |_: &str| {
-            let reason = "no member can answer now".to_owned();
-            Err(Refusal::View(fader_services::ViewError(reason)))
+            let words = "no member can answer now".to_owned();
+            Err(Refusal::View(fader_services::ViewError::Told { words }))
         };
         let error = verify_by(&verifier(), request, NOW_S, unreadable).unwrap_err();
         assert_eq!(error.code, Code::ServiceUnavailable);

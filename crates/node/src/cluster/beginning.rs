@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fader_chain::{DiskId, Identity, Progress};
 
 use super::{Cluster, Event};
-use crate::coordinator::{Coordinator, CoordinatorError};
+use crate::coordinator::{Coordinator, CoordinatorError, Outage};
 use crate::member::Folder;
 use crate::random;
 use crate::settings::Settings;
@@ -82,8 +82,7 @@ fn begin(
     shown: Progress,
 ) -> Result<Identity, OpenError> {
     patiently(|| {
-        let incarnation = random::incarnation()
-            .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
+        let incarnation = random::incarnation().map_err(|error| Outage::system(&error))?;
         coordinator.open(disk, incarnation, shown)
     })
 }

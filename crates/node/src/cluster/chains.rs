@@ -9,7 +9,7 @@ use super::Cluster;
 use super::process::{DataChains, ProcessContext};
 use super::supervisor::MemberSupervisor;
 use crate::peer::PeerCounters;
-use crate::status::{Counters, Health};
+use crate::status::{Counters, Health, HealthCause};
 
 /// The chains, by number: that of the system, then those of data.
 pub(crate) struct Chains {
@@ -64,14 +64,17 @@ impl Chains {
             Health::ReadOnly(_) => 1,
             Health::Failed(_) => 2,
         });
-        let name = |number: ChainId, reason: String| match self.are_several() {
-            false => reason,
-            true => format!("{number}: {reason}"),
+        let name = |chain: ChainId, cause: HealthCause| match self.are_several() {
+            false => cause,
+            true => HealthCause::OfChain {
+                chain,
+                cause: Box::new(cause),
+            },
         };
         match worst {
             None | Some((_, Health::Serving)) => Health::Serving,
-            Some((number, Health::ReadOnly(reason))) => Health::ReadOnly(name(number, reason)),
-            Some((number, Health::Failed(reason))) => Health::Failed(name(number, reason)),
+            Some((number, Health::ReadOnly(cause))) => Health::ReadOnly(name(number, cause)),
+            Some((number, Health::Failed(cause))) => Health::Failed(name(number, cause)),
         }
     }
 

@@ -14,6 +14,7 @@ use super::preferred_roles::PreferredRoles;
 use super::{Cluster, role};
 use crate::clock::monotonic_ms;
 use crate::coordinator::CoordinatorError;
+use crate::status::HealthCause;
 
 /// How often it looks when it hears nothing: sessions end by time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -25,8 +26,8 @@ pub enum Event {
     Killed(String),
     /// A member that was killed, or failed, was started.
     Started(String),
-    /// A member failed, for this reason; it begins again after that time.
-    Failed(String, String, Duration),
+    /// A member failed, by this cause; it begins again after that time.
+    Failed(String, HealthCause, Duration),
     /// A member was paused for a time.
     Paused(String, Duration),
     /// The ways between members of different sides were cut.

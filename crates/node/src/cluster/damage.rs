@@ -15,7 +15,7 @@ use fader_chain::NodeId;
 use super::process::Process;
 use super::{Cluster, Event, Slot};
 use crate::member::Member;
-use crate::status::Health;
+use crate::status::{Health, HealthCause};
 
 impl Cluster {
     /// Replaces the folders of damaged members on which no chain counts any more.
@@ -74,7 +74,7 @@ impl Cluster {
     pub(crate) fn health(&self) -> Health {
         if self.process.is_some() && self.is_damaged() {
             // The process goes on with its other chains.
-            return Health::ReadOnly("its member here is damaged".to_owned());
+            return Health::ReadOnly(HealthCause::MemberDamaged);
         }
         if let (true, Some(member)) = (self.is_lone(), self.any()) {
             return member.health();
@@ -92,10 +92,10 @@ impl Cluster {
         match (serving, healths.into_iter().next()) {
             (true, _) => Health::Serving,
             // Its member begins again: the process goes on.
-            (false, Some(Health::Failed(reason))) => Health::ReadOnly(reason),
+            (false, Some(Health::Failed(cause))) => Health::ReadOnly(cause),
             (false, Some(health)) => health,
             (false, None) if failed.is_some() => failed.unwrap_or(Health::Serving),
-            (false, None) => Health::ReadOnly("all members were killed".to_owned()),
+            (false, None) => Health::ReadOnly(HealthCause::MembersKilled),
         }
     }
 

@@ -8,12 +8,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use fader_services::{ErrorCode, Reason};
-
 use super::{Cluster, Event, Slot};
 use crate::coordinator::Fault;
 use crate::member::Member;
-use crate::status::{Health, OpenError};
+use crate::status::{Health, HealthCause, MemberFailure, OpenError};
 
 /// How long a member rests after its first failure, and how often that doubles.
 const REST: Duration = Duration::from_secs(1);
@@ -30,7 +28,7 @@ pub(super) struct Failures {
     total: u64,
     in_a_row: u32,
     /// The last one, and why.
-    last: Option<(Instant, String)>,
+    last: Option<(Instant, HealthCause)>,
     /// When the member begins again, while it rests.
     again_at: Option<Instant>,
     /// Whether the folder was set aside in this row.
@@ -41,15 +39,15 @@ pub(super) struct Failures {
 
 impl Failures {
     /// The member failed: how long it rests.
-    fn on_failure(&mut self, now: Instant, reason: String) -> Duration {
-        let is_calm = |(last, _): &(Instant, String)| CALM <= now.duration_since(*last);
+    fn on_failure(&mut self, now: Instant, cause: HealthCause) -> Duration {
+        let is_calm = |(last, _): &(Instant, HealthCause)| CALM <= now.duration_since(*last);
         if self.last.as_ref().is_none_or(is_calm) {
             (self.in_a_row, self.has_new_folder) = (0, false);
         }
         let rest = REST * 2_u32.pow(self.in_a_row.min(DOUBLINGS));
         self.in_a_row += 1;
         self.total += 1;
-        self.last = Some((now, reason));
+        self.last = Some((now, cause));
         self.again_at = Some(now + rest);
         rest
     }
@@ -74,12 +72,12 @@ impl Failures {
         self.total
     }
 
-    /// In words, while it rests: how often in a row, and why.
-    pub(super) fn in_words(&self) -> Option<String> {
-        let (_, reason) = self.last.as_ref().filter(|_| self.rests())?;
-        Some(match self.in_a_row {
-            1 => format!("failed: {reason}"),
-            times => format!("failed {times} times: {reason}"),
+    /// While it rests: how often it failed in a row, and why.
+    pub(super) fn newest(&self) -> Option<MemberFailure> {
+        let (_, cause) = self.last.as_ref().filter(|_| self.rests())?;
+        Some(MemberFailure {
+            times: self.in_a_row,
+            cause: Box::new(cause.clone()),
         })
     }
 
@@ -100,11 +98,11 @@ impl Cluster {
     pub(super) fn revive(&self, name: &str, slot: &Slot) {
         self.tell_ahead(slot);
         let failure = |slot: &Slot| slot.running.read().as_ref()?.member.shared().failure();
-        if let Some(reason) = failure(slot) {
+        if let Some(cause) = failure(slot) {
             if let Some(incarnation) = self.stop(slot, Member::kill) {
                 self.coordinator.close(incarnation);
             }
-            return self.on_failure(name, slot, reason);
+            return self.on_failure(name, slot, cause);
         }
         if !slot.failures.lock().is_due(Instant::now()) {
             return;
@@ -145,16 +143,17 @@ impl Cluster {
     }
 
     /// Notes a failure of a member that does not run any more.
-    pub(super) fn on_failure(&self, name: &str, slot: &Slot, reason: String) {
+    pub(super) fn on_failure(&self, name: &str, slot: &Slot, cause: HealthCause) {
         let (rest, times) = {
             let mut failures = slot.failures.lock();
-            let rest = failures.on_failure(Instant::now(), reason.clone());
+            let rest = failures.on_failure(Instant::now(), cause.clone());
             (rest, failures.in_a_row)
         };
         let seconds = rest.as_secs();
-        tracing::error!(name, reason, seconds, "a member failed: it begins again");
+        let code = cause.code();
+        tracing::error!(name, reason = %cause, %code, seconds, "a member failed: it begins again");
         self.say(Some(Fault::Failed(times)));
-        (self.tell)(Event::Failed(name.to_owned(), reason, rest));
+        (self.tell)(Event::Failed(name.to_owned(), cause, rest));
     }
 
     /// What `begin` comes to. A panic in it is a failure of the member, and of nothing else.
@@ -164,9 +163,9 @@ impl Cluster {
         begin: impl FnOnce() -> Result<T, OpenError>,
     ) -> Result<T, OpenError> {
         catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
-            let why = format!("{}; see the log", Reason::Broken.sentence());
-            self.on_failure(&self.name_of(slot), slot, why.clone());
-            Err(OpenError::new(ErrorCode::Refused(Reason::Broken), why))
+            self.on_failure(&self.name_of(slot), slot, HealthCause::Broken);
+            let (code, context) = (HealthCause::Broken.code(), HealthCause::Broken.to_string());
+            Err(OpenError::new(code, context))
         })
     }
 
@@ -185,11 +184,11 @@ impl Cluster {
         })
     }
 
-    /// The members here that have failed, in words, with the names of their nodes.
-    pub(crate) fn failed(&self) -> Vec<(String, String)> {
+    /// The members here that have failed, with the names of their nodes.
+    pub(crate) fn failed(&self) -> Vec<(String, MemberFailure)> {
         let failed = self.slots.iter().filter_map(|slot| {
-            let words = slot.failures.lock().in_words()?;
-            Some((self.name_of(slot), words))
+            let failure = slot.failures.lock().newest()?;
+            Some((self.name_of(slot), failure))
         });
         failed.collect()
     }
@@ -198,11 +197,10 @@ impl Cluster {
     pub(super) fn failed_health(&self) -> Option<Health> {
         let members = self.members().find_map(|member| member.shared().ahead());
         if let Some(entries) = members {
-            let why = format!("its member here is ahead by {entries} entries, and has stopped");
-            return Some(Health::ReadOnly(why));
+            return Some(Health::ReadOnly(HealthCause::MemberAhead { entries }));
         }
-        let (_, words) = self.failed().into_iter().next()?;
-        Some(Health::ReadOnly(format!("its member here {words}")))
+        let (_, failure) = self.failed().into_iter().next()?;
+        Some(Health::ReadOnly(HealthCause::MemberFailed(failure)))
     }
 }
 

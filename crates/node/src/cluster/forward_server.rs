@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fader_chain::{ChainId, Envelope, NodeId};
-use fader_services::Poll;
 use fader_services::forward::{ForwardedReply, ForwardedRequest};
+use fader_services::{Poll, Reason};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
@@ -58,7 +58,7 @@ impl Inbox for ForwardServer {
             call.request.arrive(clock::now_ms());
         }
         let Some(host) = self.host.get() else {
-            return reply.send(&ForwardedReply::NotHere("the member begins".to_owned()));
+            return reply.send(&ForwardedReply::NotHere(Reason::NoMember.into()));
         };
         let (of, may_wait) = (reply.of(), asked.may_wait());
         let poll = Arc::new(Poll::default());

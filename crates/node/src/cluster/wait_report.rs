@@ -145,7 +145,7 @@ impl Cluster {
         why.extend(
             failed
                 .iter()
-                .map(|(name, it)| wait_messages::failed(name, it)),
+                .map(|(name, it)| wait_messages::failed(name, &it.to_string())),
         );
         for (name, member) in self.named_members() {
             let shared = member.shared();

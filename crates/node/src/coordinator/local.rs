@@ -28,7 +28,7 @@ use fader_chain::{
 };
 use parking_lot::{Condvar, Mutex};
 
-use super::{Coordinator, CoordinatorError, PingTime};
+use super::{Coordinator, CoordinatorError, Outage, PingTime};
 use crate::clock::monotonic_ms;
 use crate::status::OpenError;
 use crate::storage::disk::{self, Disk, SyncSite};
@@ -133,7 +133,7 @@ impl LocalCoordinator {
             return Ok(());
         }
         let written = self.write(&encode(&kept));
-        written.map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
+        written.map_err(|error| Outage::system(&error))?;
         state.kept = kept;
         state.progress.clear();
         self.changed.notify_all();

@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use fader_chain::controller::Reports;
 use fader_chain::{
-    Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
+    ChainId, Configuration, DiskId, Identity, Incarnation, NodeId, Progress, Report, Version,
 };
 use fader_services::{ErrorCode, Reason};
+use fader_zookeeper::EnsembleError;
 
 pub use local::LocalCoordinator;
 pub(crate) use single_node::Alone;
@@ -67,7 +68,75 @@ pub enum CoordinatorError {
     },
     /// It cannot be asked now.
     #[error("the coordinator cannot be asked: {0}")]
-    Unavailable(String),
+    Unavailable(Outage),
+}
+
+/// Why the coordinator cannot be asked now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Outage {
+    /// ZooKeeper does not answer, or refuses.
+    #[error("{0}")]
+    Ensemble(EnsembleError),
+    /// Others change a znode again and again.
+    #[error("too many others write to the znode {znode}")]
+    Contended {
+        /// Its path.
+        znode: String,
+    },
+    /// The cluster has a version that this process does not speak.
+    #[error(
+        "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
+         with a newer version of Fader"
+    )]
+    Unspoken {
+        /// The cluster's version.
+        version: Version,
+        /// The greatest version that this process speaks.
+        speaks: Version,
+    },
+    /// A server of ZooKeeper has less than this process has seen.
+    #[error(
+        "ZooKeeper knows epoch {epoch} of {chain}, but this node epoch {known}: it lags behind, or \
+         its history was lost"
+    )]
+    Behind {
+        /// The chain.
+        chain: ChainId,
+        /// The epoch that ZooKeeper has.
+        epoch: u64,
+        /// The epoch that this node has.
+        known: u64,
+    },
+    /// A znode is not what Fader wrote.
+    #[error("{context}")]
+    Damaged {
+        /// Which znode, and what is wrong with it.
+        context: String,
+    },
+    /// The watcher of ZooKeeper began again.
+    #[error("the coordinator's watcher lost its place")]
+    Unwatched,
+    /// The operating system refused: random bytes, a thread, or the coordinator's file.
+    #[error("{context}")]
+    System {
+        /// The operating system's words.
+        context: String,
+    },
+}
+
+impl Outage {
+    /// The operating system refused.
+    pub(crate) fn system(error: &dyn std::error::Error) -> Self {
+        Outage::System {
+            context: error.to_string(),
+        }
+    }
+}
+
+impl From<Outage> for CoordinatorError {
+    fn from(outage: Outage) -> Self {
+        CoordinatorError::Unavailable(outage)
+    }
 }
 
 impl CoordinatorError {

@@ -273,8 +273,8 @@ impl Folder {
             me,
             links,
         );
-        if let Some(reason) = shared.failure() {
-            return Err(OpenError::io("adopting an epoch", io::Error::other(reason)));
+        if let Some(cause) = shared.failure() {
+            return Err(OpenError::io("adopting an epoch", io::Error::other(cause)));
         }
         let builder = std::thread::Builder::new().name("chain".to_owned());
         let thread = builder

@@ -23,6 +23,7 @@ use fader_services::blocks;
 
 use super::fetching::{Fetching, Holding};
 use super::thread::ChainThread;
+use crate::status::HealthCause;
 use crate::storage::blocks::{BlockId, Standpoint};
 
 /// Messages with entries that wait; more are lost, as on any way, and sent again.
@@ -47,7 +48,7 @@ impl ChainThread {
             }
             Message::TransferChunk { ranges, end, .. } => match self.rows_of_part(ranges, end) {
                 Ok(rows) => rows,
-                Err(error) => return self.fail(&format!("the store is damaged: {error}")),
+                Err(error) => return self.fail(HealthCause::damaged(&error)),
             },
             _ => return self.step(Input::Message(envelope)),
         };
@@ -140,7 +141,7 @@ impl ChainThread {
     /// Whether these records may be written (BGATE-1). The thread decided them when it held the
     /// bytes, or heard of them then, and drops none between that and their end. So a failure is a
     /// broken invariant.
-    pub(super) fn check_blocks(&mut self, records: &[Record]) -> Result<(), String> {
+    pub(super) fn check_blocks(&mut self, records: &[Record]) -> Result<(), HealthCause> {
         let entries = records.iter().filter_map(|record| match record {
             Record::Entry(entry) => Some(entry),
             _ => None,
@@ -149,7 +150,7 @@ impl ChainThread {
         let gone = &mut self.holding.gone;
         let needed = rows.iter().filter(|id| !gone.contains(id)).map(|id| id.0);
         if !self.shared.blocks.are_held(needed) {
-            return Err("a record names a block whose bytes are not here".to_owned());
+            return Err(HealthCause::BlockMissing);
         }
         gone.retain(|id| !rows.contains(id));
         Ok(())

@@ -16,7 +16,7 @@ use super::refusal::{Kind, Refusal};
 use super::thread::ChainThread;
 use crate::clock;
 use crate::random;
-use crate::status::Health;
+use crate::status::{Health, HealthCause};
 use crate::storage::engine::EngineError;
 use crate::storage::log::{Durability, LogError};
 
@@ -125,9 +125,9 @@ impl ChainThread {
             if self.log_full.is_none() {
                 tracing::warn!(%error, "no room for the log: writes are refused until there is");
             }
-            self.log_full = Some(error.to_string());
+            self.log_full = Some(HealthCause::full(error));
         } else {
-            self.fail(&error.to_string());
+            self.fail(HealthCause::store(error));
         }
         self.refresh_health();
         self.drop_work();
@@ -139,25 +139,26 @@ impl ChainThread {
 
     fn on_engine_error(&mut self, error: &EngineError) {
         if !error.is_full {
-            return self.fail(&error.to_string());
+            return self.fail(HealthCause::store(error));
         }
         self.on_full(error);
         self.refresh_health();
     }
 
-    pub(super) fn fail(&mut self, reason: &str) {
-        tracing::error!(reason, "the node failed: restart it when the cause is gone");
+    pub(super) fn fail(&mut self, cause: HealthCause) {
+        let code = cause.code();
+        tracing::error!(reason = %cause, %code, "the node failed: restart it when the cause is gone");
         let was_failed = self.shared.failure().is_some();
-        self.shared.set_health(Health::Failed(reason.to_owned()));
+        self.shared.set_health(Health::Failed(cause));
         if !was_failed {
             self.stop();
         }
     }
 
     /// What is read is not what was written.
-    pub(super) fn on_damage(&mut self, reason: &str) {
+    pub(super) fn on_damage(&mut self, context: String) {
         self.shared.on_damage();
-        self.fail(&format!("the store is damaged: {reason}"));
+        self.fail(HealthCause::Damaged { context });
     }
 
     /// The request of a client that is an input, and what is known of it when the replica cannot
@@ -179,7 +180,7 @@ impl ChainThread {
         error: &ViewError,
     ) {
         let Some((token, kind)) = asked.filter(|_| self.links.is_none()) else {
-            return self.on_damage(&error.to_string());
+            return self.on_damage(error.to_string());
         };
         if !std::mem::replace(&mut self.is_unreadable, true) {
             tracing::error!(
@@ -189,10 +190,7 @@ impl ChainThread {
             );
         }
         if let Some(work) = self.requests.take_if_there(token) {
-            work.fail(Refusal::of_store(
-                kind,
-                format!("the store is damaged: {error}"),
-            ));
+            work.fail(Refusal::of_health(kind, &HealthCause::damaged(error)));
         }
     }
 
@@ -207,9 +205,9 @@ impl ChainThread {
     /// Who sees the health sees the counters of the incarnation it tells of: they go first.
     fn refresh_health(&self) {
         self.publish();
-        let reason = self.log_full.as_ref().or(self.engine_full.as_ref());
+        let cause = self.log_full.as_ref().or(self.engine_full.as_ref());
         self.shared
-            .set_health(reason.map_or(Health::Serving, |reason| Health::ReadOnly(reason.clone())));
+            .set_health(cause.map_or(Health::Serving, |cause| Health::ReadOnly(cause.clone())));
     }
 
     pub(super) fn on_idle(&mut self) {
@@ -245,7 +243,7 @@ impl ChainThread {
                     incarnation,
                     ..self.replica.identity()
                 }),
-                Err(error) => return self.fail(&error.to_string()),
+                Err(error) => return self.fail(HealthCause::store(&error)),
             },
         }
         if self.log_full == full && self.log.is_open() {
@@ -350,7 +348,7 @@ impl ChainThread {
     /// Takes the last step of those that are not being asked for, if it is time.
     pub(super) fn close_collections(&mut self) {
         if let Err(error) = self.find_closings() {
-            return self.fail(&format!("the store is damaged: {error}"));
+            return self.fail(HealthCause::damaged(&error));
         }
         let now = clock::monotonic_ms();
         if self.draining_domains.known.is_empty() || now < self.draining_domains.due_ms {
@@ -366,7 +364,7 @@ impl ChainThread {
             self.flush();
         }
         if let Err(error) = self.tell_closings() {
-            self.fail(&format!("the store is damaged: {error}"));
+            self.fail(HealthCause::damaged(&error));
         }
     }
 

@@ -242,7 +242,7 @@ impl Member {
         let answered = tokio::task::spawn_blocking(move || self.answer_from(source, &asked));
         answered
             .await
-            .unwrap_or_else(|error| Err(unreadable(call)(ViewError(error.to_string()))))
+            .unwrap_or_else(|_| Err(unreadable(call)(ViewError::Panicked)))
     }
 
     /// Answers a request that changes nothing from what is shown to it.

@@ -1,9 +1,11 @@
 //! How a request is refused that no service has answered: what its caller does next, and why.
 
-use fader_services::Reason;
 use fader_services::catalog;
 use fader_services::request::{Refusal as Refused, ServiceName};
 use fader_services::service::Trouble;
+use fader_services::{Failure, Reason};
+
+use crate::status::HealthCause;
 
 /// What the caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,11 @@ impl Refusal {
         }
     }
 
+    /// What a member's health says.
+    pub(crate) fn of_health(kind: Kind, cause: &HealthCause) -> Self {
+        Refusal::of_store(kind, cause.to_string())
+    }
+
     /// The same of a member that has no company: there is no other to ask.
     pub(crate) fn of_lone(self) -> Self {
         match (self.kind, self.reason) {
@@ -63,12 +70,12 @@ impl Refusal {
         })
     }
 
-    /// What another process said that did nothing: an older one has sentences alone.
-    pub(crate) fn told(words: &str) -> Self {
+    /// What another process said that did nothing.
+    pub(crate) fn told(failure: &Failure) -> Self {
         Refusal {
             kind: Kind::Elsewhere,
-            reason: Reason::of(words),
-            words: Some(words.into()),
+            reason: failure.reason(),
+            words: Some(failure.to_string().into()),
         }
     }
 }
@@ -100,6 +107,16 @@ impl From<fader_chain::Refusal> for Refusal {
     }
 }
 
+/// What another process is told that may ask elsewhere.
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Failure::Later {
+            reason: refusal.reason,
+            words: refusal.to_string(),
+        }
+    }
+}
+
 impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
         catalog::Refusal::Unavailable {
@@ -108,3 +125,6 @@ impl From<Refusal> for catalog::Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,8 +19,8 @@ impl Shared {
     pub(crate) fn answer_blocks(&self, asked: &BlockAsked) -> BlockTold {
         match asked {
             BlockAsked::Hold(block, bytes) => {
-                if let Some(reason) = self.refusal() {
-                    return BlockTold::Failed(reason);
+                if let Some(cause) = self.refusal() {
+                    return BlockTold::Failed(cause.to_string());
                 }
                 let held = match bytes.block() == *block {
                     true => self.blocks.hold(bytes.clone()),

@@ -14,7 +14,7 @@ use super::mode_drain::DrainBlockers;
 use super::pause::PausePoint;
 use super::quorum::Members;
 use crate::secrets::seal::OpenKey;
-use crate::status::{Counters, Health};
+use crate::status::{Counters, Health, HealthCause};
 use crate::storage::cache::Cache;
 use crate::storage::engine::Engine;
 use crate::storage::lock::FolderLock;
@@ -84,17 +84,17 @@ impl Shared {
     }
 
     /// Why no write is taken, if none is.
-    pub(crate) fn refusal(&self) -> Option<String> {
+    pub(crate) fn refusal(&self) -> Option<HealthCause> {
         match &*self.health.read() {
             Health::Serving => None,
-            Health::ReadOnly(reason) | Health::Failed(reason) => Some(reason.clone()),
+            Health::ReadOnly(cause) | Health::Failed(cause) => Some(cause.clone()),
         }
     }
 
     /// Why nothing is sure any more, if nothing is.
-    pub(crate) fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<HealthCause> {
         match &*self.health.read() {
-            Health::Failed(reason) => Some(reason.clone()),
+            Health::Failed(cause) => Some(cause.clone()),
             Health::Serving | Health::ReadOnly(_) => None,
         }
     }

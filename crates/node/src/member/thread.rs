@@ -23,7 +23,7 @@ use fader_chain::{
     Configuration, CorrelationId, Effect, EntryId, Envelope, Identity, Input, Level, Lsn, Mutation,
     Record, Replica, TransferStep,
 };
-use fader_services::{Reason, Table};
+use fader_services::Table;
 
 use super::cluster_links::{ClusterLinks, Lease, MemberEvent};
 use super::fetching::Holding;
@@ -35,6 +35,7 @@ use super::request_table::RequestTable;
 use super::state::Shared;
 use crate::clock;
 use crate::settings::Settings;
+use crate::status::{Health, HealthCause};
 use crate::storage::blocks::BlockId;
 use crate::storage::cache::touches;
 use crate::storage::engine::{EngineError, Pair};
@@ -118,13 +119,13 @@ pub(crate) struct ChainThread {
     /// The log's bytes when the last checkpoint began.
     pub(super) checkpoint_at: u64,
     /// Why the log takes nothing, while it has no room.
-    pub(super) log_full: Option<String>,
+    pub(super) log_full: Option<HealthCause>,
     /// Whether a request could not be decided since something it reads is damaged.
     pub(super) is_unreadable: bool,
     /// When it is looked for room again.
     pub(super) resume_at_ms: u64,
     /// Why the engine makes nothing durable, while it has no room.
-    pub(super) engine_full: Option<String>,
+    pub(super) engine_full: Option<HealthCause>,
 }
 
 impl ChainThread {
@@ -272,7 +273,7 @@ impl ChainThread {
             Job::Submit(work) => {
                 self.shared.on_dequeued();
                 match self.shared.refusal() {
-                    Some(reason) => work.fail(Refusal::of_store(Kind::Again, reason)),
+                    Some(cause) => work.fail(Refusal::of_health(Kind::Again, &cause)),
                     None => self.submit(work),
                 }
             }
@@ -284,9 +285,9 @@ impl ChainThread {
             Job::Configuration(configuration) => self.on_configuration(configuration),
             Job::Lease(lease) => self.on_lease(lease),
             Job::Live(me) => self.live_again(me),
-            Job::Damaged(reason) => {
+            Job::Damaged(context) => {
                 self.shared.on_dequeued();
-                self.on_damage(&reason);
+                self.on_damage(context);
             }
             Job::Rowless(ids) => self.rowless.extend(ids),
             Job::Close | Job::Kill => {}
@@ -339,8 +340,8 @@ impl ChainThread {
         if self.shared.failure().is_some() {
             return self.step(Input::PersistFailed);
         }
-        if let Err(reason) = self.check_blocks(&records) {
-            return self.fail(&reason);
+        if let Err(cause) = self.check_blocks(&records) {
+            return self.fail(cause);
         }
         match self.log.append(&records) {
             Ok(()) => self.step(Input::Persisted(self.records_last)),
@@ -354,7 +355,7 @@ impl ChainThread {
         let last = applies.last().expect("there is something to apply").0;
         let pairs = newest(&applies);
         if let Err(error) = self.shared.engine.commit(&pairs, last) {
-            return self.fail(&error.to_string());
+            return self.fail(HealthCause::store(&error));
         }
         self.shared.keys.on_applied(&pairs);
         self.shared.collections.on_applied(&pairs);
@@ -389,7 +390,7 @@ impl ChainThread {
             TransferStep::End { at } => engine.end_fill(*at),
         };
         match (filled, fill) {
-            (Err(error), _) => self.fail(&error.to_string()),
+            (Err(error), _) => self.fail(HealthCause::store(&error)),
             (Ok(()), TransferStep::Begin) => {
                 self.is_filling = true;
                 self.step(Input::Filled);
@@ -457,7 +458,7 @@ impl ChainThread {
         if self.engine_full.is_none() {
             tracing::warn!(%error, "no room for the engine: writes are refused until there is");
         }
-        self.engine_full = Some(error.to_string());
+        self.engine_full = Some(HealthCause::full(error));
     }
 }
 
@@ -493,9 +494,7 @@ struct FailOnPanic {
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let reason = format!("{}; see the log", Reason::Broken.sentence());
-            self.shared
-                .set_health(crate::status::Health::Failed(reason));
+            self.shared.set_health(Health::Failed(HealthCause::Broken));
             if let Some(notices) = &self.notices {
                 // Without a keeper of its session there is none.
                 drop(notices.send(MemberEvent::Stopped));

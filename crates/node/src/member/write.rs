@@ -36,7 +36,7 @@ impl ChainThread {
         self.shared
             .on_unsettled(self.replica.eventual_counts().held);
         match (self.shared.failure(), self.follow(&work, reply)) {
-            (Some(reason), _) => work.fail(Refusal::of_store(Kind::Unknown, reason)),
+            (Some(cause), _) => work.fail(Refusal::of_health(Kind::Unknown, &cause)),
             (None, Ok(update)) => self.turned.extend(work.held(held, update)),
             (None, Err(error)) => work.fail(Refusal::of_store(Kind::Unknown, error.to_string())),
         }

@@ -8,7 +8,7 @@ use fader_services::forward::{CatalogAnswer, CatalogQuestion};
 
 use super::Node;
 use crate::clock;
-use crate::request::KnownKey;
+use crate::request::{KnownKey, no_answer};
 use crate::secrets::seal::{self, OpenKey, SealError, Secret};
 
 impl Node {
@@ -65,7 +65,7 @@ impl Node {
         }
         match self.router.ask_catalog(CatalogQuestion::Keys).await? {
             CatalogAnswer::Keys(keys) => Ok(keys),
-            _ => Err(Refusal::View(ViewError("no answer about keys".to_owned()))),
+            _ => Err(no_answer().into()),
         }
     }
 
@@ -138,5 +138,7 @@ impl Node {
 }
 
 fn seal_failed(error: &SealError) -> Refusal {
-    Refusal::View(ViewError(error.to_string()))
+    Refusal::View(ViewError::Secret {
+        context: error.to_string(),
+    })
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::{EntryId, Incarnation, Message};
 use fader_services::catalog::{AccountId, Command, NameBuf};
-use fader_services::{Call, Kind, Poll, counter};
+use fader_services::{Call, Failure, Kind, Poll, counter};
 
 use super::*;
 use crate::storage::blocks::BlockId;
@@ -89,7 +89,7 @@ impl Inbox for Heard {
 }
 
 fn named(name: &str) -> ForwardedReply {
-    ForwardedReply::NotHere(name.to_owned())
+    ForwardedReply::NotHere(Failure::of_words(name.to_owned()))
 }
 
 /// A question that names this collection.

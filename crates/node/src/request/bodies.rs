@@ -200,8 +200,8 @@ impl Router {
         id: u128,
     ) -> Result<Option<(CollectionId, Attempt)>, Trouble> {
         let cluster = self.chains.system();
-        if let Some(reason) = member.shared().refusal() {
-            return Err(of_store(reason));
+        if let Some(cause) = member.shared().refusal() {
+            return Err(of_store(cause.to_string()));
         }
         let mut attempt = attempt(member, name, id).map_err(Trouble::Unreadable)?;
         if attempt.is_none() && !cluster.is_lone() {
@@ -230,9 +230,9 @@ impl Router {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(Lacking::Gone)) => Err(Unread::Gone),
             Ok(Err(Lacking::Damaged)) => {
-                let words = format!("the bytes of block {id} are damaged or missing");
                 tracing::error!(block = %id, "the bytes of a block are damaged or missing");
-                Err(Unread::Trouble(Trouble::Unreadable(ViewError(words))))
+                let lost = ViewError::BlockLost(block.id);
+                Err(Unread::Trouble(Trouble::Unreadable(lost)))
             }
             Ok(Err(Lacking::Silent)) => Err(later(Reason::NoMember)),
             Err(error) => Err(Unread::Trouble(of_store(error.to_string()))),
@@ -308,7 +308,9 @@ fn done(outcome: Outcome) -> Result<(), Trouble> {
             reason,
             words: refused.to_string(),
         },
-        _ => Trouble::Unreadable(ViewError(refused.to_string())),
+        _ => Trouble::Unreadable(ViewError::Refused {
+            context: refused.to_string(),
+        }),
     })
 }
 

@@ -76,20 +76,17 @@ impl View for OneRow {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ViewError> {
         match self.key == key {
             true => Ok(self.value.clone()),
-            false => Err(ViewError(
-                "this row of the catalog was not asked for".to_owned(),
-            )),
+            false => Err(ViewError::NotInView),
         }
     }
 
     fn scan(&self, _: &[u8], _: &[u8], _: Direction) -> Scan<'_> {
-        let why = "rows of the catalog were not asked for".to_owned();
-        Box::new(std::iter::once(Err(ViewError(why))))
+        Box::new(std::iter::once(Err(ViewError::NotInView)))
     }
 }
 
 /// Another answer than the question has.
-fn no_answer() -> Refusal {
+pub(crate) fn no_answer() -> Refusal {
     Refusal::new(Kind::Unknown, Reason::Lost)
 }
 

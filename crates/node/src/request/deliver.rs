@@ -11,7 +11,7 @@ use std::time::Instant;
 use fader_chain::ChainId;
 use fader_services::forward::{self, ForwardedRequest};
 use fader_services::level::{ConsistencyOptions, Level, ReplyMetadata};
-use fader_services::{Call, Reason};
+use fader_services::{Call, Failure, Reason};
 
 use super::route::{AGAIN, Takers};
 use super::{Answer, Router, tokens};
@@ -36,7 +36,7 @@ impl Router {
         chain: ChainId,
         asked: ForwardedRequest,
     ) -> forward::ForwardedReply {
-        let not_here = |why: Refusal| forward::ForwardedReply::NotHere(why.to_string());
+        let not_here = |why: Refusal| forward::ForwardedReply::NotHere(why.into());
         let moved = Refusal::new(Kind::Elsewhere, Reason::Moved);
         let cluster = self.chains.get(chain).filter(|it| it.carries_out(&asked));
         let Some(cluster) = cluster else {
@@ -56,7 +56,10 @@ impl Router {
             }
             ForwardedRequest::Mode(name) => match self.mode_here(chain, name.name()) {
                 Ok(mode) => forward::ForwardedReply::Mode(mode),
-                Err(refusal) => forward::ForwardedReply::NotHere(refusal.to_string()),
+                Err(refusal) => {
+                    let failure = Failure::of_words(refusal.to_string());
+                    forward::ForwardedReply::NotHere(failure)
+                }
             },
             ForwardedRequest::Why => forward::ForwardedReply::Why(cluster.own_waits()),
             ForwardedRequest::Catalog(question) => match self.answer_catalog(question).await {

@@ -120,7 +120,7 @@ impl Cluster {
                 false => patience,
             };
             match tokio::time::timeout(wait, under_way.next()).await {
-                Ok(Some(Ok(ForwardedReply::NotHere(words)))) => why = Refusal::told(&words),
+                Ok(Some(Ok(ForwardedReply::NotHere(failure)))) => why = Refusal::told(&failure),
                 Ok(Some(Ok(told))) => return Ok(Some(told)),
                 Ok(Some(Err(ForwardError::Unknown))) if is_write => {
                     if !may_repeat {

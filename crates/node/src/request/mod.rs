@@ -34,6 +34,7 @@ use refusals::Refusals;
 
 pub use bodies::{BodyWriter, Stored, Unread};
 pub use catalog::KnownKey;
+pub(crate) use catalog::no_answer;
 pub(crate) use collect::Collector;
 pub(crate) use deliver::Reach;
 pub(crate) use steps::Unsettled;

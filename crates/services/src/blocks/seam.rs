@@ -8,7 +8,7 @@ use crate::forward::wire::Wire;
 use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::sqs::wire_choice;
-use crate::{Decision, Mode, Reason, View};
+use crate::{Decision, Failure, Mode, View};
 
 /// Blocks.
 #[derive(Debug)]
@@ -29,9 +29,9 @@ impl Wire for Done {
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Not now, or the store could not be read: why, in words.
-    #[error("{0}")]
-    Failed(String),
+    /// Not now, or the store could not be read.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// It is no command that can be carried out.
     #[error("{0}")]
     Invalid(String),
@@ -40,7 +40,7 @@ wire_choice!(Refusal, "the refusal of blocks", { 0 => Failed(it), 1 => Invalid(i
 
 impl From<ViewError> for Refusal {
     fn from(error: ViewError) -> Self {
-        Refusal::Failed(error.0)
+        Refusal::Failed(error.into())
     }
 }
 
@@ -101,7 +101,7 @@ impl Service for Blocks {
     fn word(trouble: Trouble) -> Refusal {
         let invalid = |message: &str| Refusal::Invalid(message.to_owned());
         match trouble {
-            Trouble::Unavailable { words, .. } => Refusal::Failed(words),
+            Trouble::Unavailable { reason, words } => Failure::Later { reason, words }.into(),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NoCollection => invalid("there is no such collection"),
             Trouble::NameTaken | Trouble::NameTooFar => invalid("blocks have no names"),
@@ -115,10 +115,7 @@ impl Service for Blocks {
 
     fn meaning(refusal: &Refusal) -> Meaning {
         match refusal {
-            Refusal::Failed(why) => match Reason::of(why) {
-                Reason::Store => Meaning::Unreadable,
-                reason => Meaning::Later(reason),
-            },
+            Refusal::Failed(failure) => failure.meaning(),
             Refusal::Invalid(_) => Meaning::Final,
         }
     }

@@ -31,7 +31,7 @@ pub use seam::{Catalog, Done};
 use bytes::Bytes;
 
 use crate::level::DefaultConsistency;
-use crate::{CollectionId, Decision, ErrorCode, Kind, Mode, Reason, View, ViewError};
+use crate::{CollectionId, Decision, ErrorCode, Failure, Kind, Mode, Reason, View, ViewError};
 
 /// Who owns domains. Twelve decimal digits, as AWS's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -199,13 +199,13 @@ impl Refusal {
             Refusal::View(_) => ErrorCode::StoreUnreadable,
         }
     }
+}
 
-    /// What was told in words alone: an outage where a reason's sentence stands in them, else a
-    /// failure of the store.
-    pub(crate) fn of_words(words: String) -> Self {
-        match Reason::of(&words) {
-            Reason::Store => Refusal::View(ViewError(words)),
-            reason => Refusal::Unavailable { reason, words },
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Later { reason, words } => Refusal::Unavailable { reason, words },
+            Failure::Unreadable(error) => Refusal::View(error),
         }
     }
 }

@@ -296,10 +296,10 @@ fn an_outage_that_another_node_told_in_words_is_one() {
         reason: Reason::Stopping,
         words: words.clone(),
     };
-    assert_eq!(Refusal::of_words(words), outage);
-    let damage = "the block at offset 0 is damaged".to_owned();
+    assert_eq!(Refusal::from(Failure::of_words(words)), outage);
+    let words = "the block at offset 0 is damaged".to_owned();
     assert_eq!(
-        Refusal::of_words(damage.clone()),
-        Refusal::View(ViewError(damage))
+        Refusal::from(Failure::of_words(words.clone())),
+        Refusal::View(ViewError::Told { words })
     );
 }

@@ -16,7 +16,7 @@ use crate::service::{
 };
 use crate::simpledb::metadata_key;
 use crate::steps::{Step, Taken};
-use crate::{CollectionId, Decision, Kind, Mode, Reason, View};
+use crate::{CollectionId, Decision, Failure, Kind, Mode, View};
 
 /// The service.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Service for Counter {
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
             Trouble::NoCollection => Refusal::NoCounter,
-            Trouble::Unavailable { words, .. } => Refusal::Failed(words),
+            Trouble::Unavailable { reason, words } => Failure::Later { reason, words }.into(),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NameTaken => Refusal::Invalid("the request's name is taken".to_owned()),
             Trouble::NameTooFar => Refusal::Invalid(NAME_TOO_FAR.to_owned()),
@@ -150,10 +150,7 @@ impl Service for Counter {
     fn meaning(refusal: &Refusal) -> Meaning {
         match refusal {
             Refusal::NoCounter => Meaning::NoCollection,
-            Refusal::Failed(why) => match Reason::of(why) {
-                Reason::Store => Meaning::Unreadable,
-                reason => Meaning::Later(reason),
-            },
+            Refusal::Failed(failure) => failure.meaning(),
             Refusal::Value(_) | Refusal::NotMoved | Refusal::Invalid(_) => Meaning::Final,
         }
     }

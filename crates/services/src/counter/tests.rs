@@ -202,7 +202,8 @@ fn names_come_and_go_on_the_system_chain() {
     let (_, razed) = ask(&delete);
     assert!(matches!(razed[0].action, Action::Raze(..)));
     let (refused, _) = ask(&create);
-    assert!(matches!(refused, Err(Refusal::Failed(_))));
+    let deleting = Failure::from(Reason::DomainDeleting);
+    assert_eq!(refused, Err(Refusal::from(deleting)));
 }
 
 #[test]
@@ -217,6 +218,6 @@ fn outcomes_are_kept_for_repeated_requests() {
         };
         assert_eq!(ServiceName::Counter.kept(bytes), Ok(any));
     }
-    let failed = Refusal::Failed("later".to_owned());
+    let failed = Refusal::from(Failure::from(Reason::NoMember));
     assert_eq!(Counter::keep(Err(&failed)), None);
 }

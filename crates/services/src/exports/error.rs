@@ -128,7 +128,7 @@ impl Error {
 
 impl From<ViewError> for Error {
     fn from(error: ViewError) -> Self {
-        Error::new(Code::InternalFailure, error.0)
+        Error::new(Code::InternalFailure, error.to_string())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::catalog::{
 };
 use crate::request::Request;
 use crate::steps::{self, Action, Step};
-use crate::{CollectionId, Kind, ViewError};
+use crate::{CollectionId, Failure, Kind, ViewError};
 
 impl Wire for AccountId {
     fn put(&self, out: &mut Vec<u8>) {
@@ -264,11 +264,11 @@ impl Wire for catalog::Done {
 
 impl Wire for ViewError {
     fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
+        self.to_string().put(out);
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Wire::read(reader).map(ViewError)
+        Wire::read(reader).map(|words| ViewError::Told { words })
     }
 }
 
@@ -278,9 +278,8 @@ impl Wire for Refusal {
             Refusal::NoSuchKey(id) => put_choice(out, 0, &[id]),
             Refusal::KeyExists(id) => put_choice(out, 1, &[id]),
             Refusal::Invalid(why) => put_choice(out, 2, &[why]),
-            Refusal::View(ViewError(words)) | Refusal::Unavailable { words, .. } => {
-                put_choice(out, 3, &[words]);
-            }
+            Refusal::View(error) => put_choice(out, 3, &[&error.to_string()]),
+            Refusal::Unavailable { words, .. } => put_choice(out, 3, &[words]),
             Refusal::NoSuchDomain(name) => put_choice(out, 4, &[name]),
         }
     }
@@ -290,7 +289,7 @@ impl Wire for Refusal {
             0 => Refusal::NoSuchKey(Wire::read(reader)?),
             1 => Refusal::KeyExists(Wire::read(reader)?),
             2 => Refusal::Invalid(Wire::read(reader)?),
-            3 => Refusal::of_words(Wire::read(reader)?),
+            3 => Failure::read(reader)?.into(),
             4 => Refusal::NoSuchDomain(Wire::read(reader)?),
             _ => return Err(DecodeError::new("a refusal of the catalog")),
         })

@@ -16,7 +16,7 @@ use crate::simpledb::{
     Attribute, AttributeDelete, AttributePut, BoxUsage, Code, DomainMetadata, Expected, Item,
     ItemDelete, ItemPut, PageToken, Reply, Request,
 };
-use crate::{CollectionId, Mode, ViewError};
+use crate::{CollectionId, Failure, Mode, ViewError};
 
 #[track_caller]
 fn check(all: &[Bytes], frozen: &Expect) {
@@ -175,7 +175,7 @@ fn a_step_of_a_domain_is_answered_as_a_command() {
     let (outcome, _) = command.clone().of(ServiceName::Step).unwrap();
     assert_eq!(outcome, Ok(Taken::Done(Bytes::new()).into()));
     for refusal in [
-        steps::Refusal::Failed("why".to_owned()),
+        Failure::of_words("why".to_owned()).into(),
         steps::Refusal::Invalid("why".to_owned()),
     ] {
         let told = ForwardedReply::Request(Err(refusal.clone().into()), ReplyMetadata::default());

@@ -13,7 +13,9 @@ use crate::simpledb::SimpleDb;
 use crate::sqs::Sqs;
 use crate::steps::Action;
 use crate::waiters::Stir;
-use crate::{CollectionId, Kind, Mode, Table, View, ViewError, catalog, s3, simpledb, sqs};
+use crate::{
+    CollectionId, Inconsistency, Kind, Mode, Table, View, ViewError, catalog, s3, simpledb, sqs,
+};
 
 /// Settles an eventual operation on `newest`, the state of the head's log: by the service whose
 /// table its register is in.
@@ -37,7 +39,7 @@ pub fn settle(
         Some(table) if *table == Table::PutRegisters as u8 => {
             S3::settle(newest, &limits.s3, key, ops, stamp)
         }
-        _ => Err(ViewError("an operation on what is no register".to_owned())),
+        _ => Err(ViewError::from(Inconsistency::NoRegister)),
     }
 }
 
@@ -158,5 +160,5 @@ pub(crate) fn settle_step(
 
 /// Collections come and go by rules of their own (`steps`).
 fn not_of_a_service() -> ViewError {
-    ViewError("a step of no service".to_owned())
+    ViewError::from(Inconsistency::StepOfNoService)
 }

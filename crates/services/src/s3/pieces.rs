@@ -1,12 +1,12 @@
 //! Where the bytes of an object are: some pieces of it, from a byte on.
 
-use crate::ViewError;
 use crate::s3::bucket::Bucket;
 use crate::s3::command::Extent;
 use crate::s3::error::{Code, Error};
 use crate::s3::layout::{decode, part_of};
 use crate::s3::reply::{Piece, Pieces};
 use crate::s3::rows::{Checksum, CompletedUpload, Content, Object, Part, Source};
+use crate::{Inconsistency, ViewError};
 
 /// Of so many parts one is marked with where it begins ([`CompletedUpload::marks`]).
 pub(crate) const MARKED: usize = 64;
@@ -63,7 +63,7 @@ impl Gathered {
     /// Adds the pieces of an attempt whose bytes begin at `at`; whether more are wanted.
     fn add(&mut self, bucket: &Bucket<'_>, attempt: u128, mut at: u64) -> Result<bool, ViewError> {
         let content = bucket.content(attempt)?;
-        let lost = || ViewError("the content of an object is missing".to_owned());
+        let lost = || ViewError::from(Inconsistency::ContentMissing);
         let all = match content.ok_or_else(lost)? {
             Content::Inline(bytes) => vec![Piece::Inline(bytes)],
             Content::Blocks(blocks) => blocks.into_iter().map(Piece::Block).collect(),
@@ -122,7 +122,7 @@ fn mark(
     is_before: impl Fn(u32, u64) -> bool,
 ) -> Result<(u32, u64), ViewError> {
     let completed: Option<CompletedUpload> = bucket.row(&bucket.keys.completed(upload))?;
-    let lost = || ViewError("the upload of an object is missing".to_owned());
+    let lost = || ViewError::from(Inconsistency::UploadMissing);
     let marks = completed.ok_or_else(lost)?.marks;
     let mut before = marks.into_iter().rev();
     let found = before.find(|(number, start)| is_before(*number, *start));

@@ -67,7 +67,7 @@ pub(crate) fn check_mode(
     collection: CollectionId,
     mode: Mode,
 ) -> Result<(), String> {
-    let settings = settings(view, collection).map_err(|error| error.0)?;
+    let settings = settings(view, collection).map_err(|error| error.to_string())?;
     let keeps = settings.is_some_and(|it| it.versioning != Versioning::Off);
     match mode {
         Mode::Mixed if keeps => {
@@ -173,7 +173,9 @@ pub(crate) fn settle(
         bucket.terms.now_ms = arrival.sent_ms;
         bucket.put(bucket.keys.content(arrival.attempt), &arrival.content);
         let state = State::Object(Box::new(arrival.object));
-        place(&mut bucket, &name, state, 0).map_err(|error| ViewError(error.message))?;
+        place(&mut bucket, &name, state, 0).map_err(|error| ViewError::Refused {
+            context: error.message,
+        })?;
     }
     let mut changes = bucket.finish();
     changes.push(Change::Merge {

@@ -81,7 +81,10 @@ pub(crate) fn upkeep(terms: Terms<'_>, batch: usize) -> Result<Vec<Change>, View
         return end_bucket(bucket, left);
     } else {
         let next = lifecycle::go_on(&mut bucket, left);
-        if let Some(due_ms) = next.map_err(|error: Error| ViewError(error.message))? {
+        let next = next.map_err(|error: Error| ViewError::Refused {
+            context: error.message,
+        })?;
+        if let Some(due_ms) = next {
             bucket.note_chore(due_ms)?;
         }
     }

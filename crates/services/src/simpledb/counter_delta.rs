@@ -11,7 +11,7 @@ use fader_chain::Change;
 use crate::simpledb::counters::{self, Counters};
 use crate::simpledb::pairs::{Pair, differences};
 use crate::simpledb::{Code, Limits};
-use crate::{CollectionId, View, ViewError};
+use crate::{CollectionId, Inconsistency, View, ViewError};
 
 /// The counters of a domain before and after a write.
 pub(crate) struct CounterDelta<'a> {
@@ -173,6 +173,6 @@ fn shift(basis: CounterBase, counter: &mut u64, by: usize, up: bool) -> Result<(
         (false, CounterBase::Same) => counter.checked_sub(by),
         (false, CounterBase::Committed) => Some(counter.saturating_sub(by)),
     };
-    *counter = shifted.ok_or_else(|| ViewError("a counter disagrees with the index".to_owned()))?;
+    *counter = shifted.ok_or_else(|| ViewError::from(Inconsistency::Counter))?;
     Ok(())
 }

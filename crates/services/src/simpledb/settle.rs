@@ -7,7 +7,7 @@ use crate::level::Cause;
 use crate::simpledb::Limits;
 use crate::simpledb::result::encode_cause;
 use crate::simpledb::write::{Write, WriteError};
-use crate::{View, ViewError, split_item_key};
+use crate::{Inconsistency, View, ViewError, split_item_key};
 
 /// What becomes of an eventual operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub fn settle(
     ops: Vec<ElementOp>,
     stamp: Stamp,
 ) -> Result<Settled, ViewError> {
-    let (collection, _) = split_item_key(key)
-        .ok_or_else(|| ViewError("an operation on what is no item".to_owned()))?;
+    let (collection, _) =
+        split_item_key(key).ok_or_else(|| ViewError::from(Inconsistency::NoItem))?;
     let Some(mut write) = Write::under(newest, limits, collection, TombstonePolicy::Kept, stamp)?
     else {
         return Ok(Settled::Refused(Cause::Gone));

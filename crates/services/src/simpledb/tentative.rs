@@ -15,7 +15,7 @@ use bytes::Bytes;
 use fader_chain::{ElementOp, Mutations, Operation, Stamp};
 
 use crate::simpledb::pairs::{differences, sorted_pairs, stored_register};
-use crate::{CollectionId, View, ViewError, index_key, split_item_key};
+use crate::{CollectionId, Inconsistency, View, ViewError, index_key, split_item_key};
 
 /// An unsettled operation on a register, as far as no committed state covers it.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +75,8 @@ impl Tentative {
         key: &Bytes,
         unsettled: impl IntoIterator<Item = Unsettled<'a>>,
     ) -> Result<(), ViewError> {
-        let (collection, item) = split_item_key(key)
-            .ok_or_else(|| ViewError("an operation on what is no item".to_owned()))?;
+        let (collection, item) =
+            split_item_key(key).ok_or_else(|| ViewError::from(Inconsistency::NoItem))?;
         self.forget(collection, key);
         let mut unsettled = unsettled.into_iter().peekable();
         if unsettled.peek().is_none() {

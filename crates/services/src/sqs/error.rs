@@ -361,7 +361,7 @@ impl Error {
 
 impl From<ViewError> for Error {
     fn from(error: ViewError) -> Self {
-        Error::new(Code::InternalError, error.0)
+        Error::new(Code::InternalError, error.to_string())
     }
 }
 

@@ -177,7 +177,9 @@ pub(crate) fn razed(
     };
     let redrive = queue.settings.redrive.take();
     let old = redrive.and_then(|redrive| redrive.place);
-    dead::relink(&mut queue, "", old).map_err(|error| ViewError(error.message))
+    dead::relink(&mut queue, "", old).map_err(|error| ViewError::Refused {
+        context: error.message,
+    })
 }
 
 /// Adds the numbers of the queue in a collection to those that are shown, unless it is not made.

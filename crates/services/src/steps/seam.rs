@@ -8,7 +8,7 @@ use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_na
 use crate::request::Limits;
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::steps::{self, Command, Taken};
-use crate::{Decision, Mode, Reason, View};
+use crate::{Decision, Failure, Mode, View};
 
 /// Steps across chains.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub enum Steps {}
 /// Why a command was refused: nothing is known of what came of its step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Not now, or the store could not be read: why, in words.
-    #[error("{0}")]
-    Failed(String),
+    /// Not now, or the store could not be read.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// It is no command that can be carried out.
     #[error("{0}")]
     Invalid(String),
@@ -27,7 +27,7 @@ pub enum Refusal {
 
 impl From<ViewError> for Refusal {
     fn from(error: ViewError) -> Self {
-        Refusal::Failed(error.0)
+        Refusal::Failed(error.into())
     }
 }
 
@@ -36,7 +36,9 @@ impl From<catalog::Refusal> for Refusal {
     fn from(refusal: catalog::Refusal) -> Self {
         match refusal {
             catalog::Refusal::View(error) => error.into(),
-            catalog::Refusal::Unavailable { words, .. } => Refusal::Failed(words),
+            catalog::Refusal::Unavailable { reason, words } => {
+                Failure::Later { reason, words }.into()
+            }
             other => Refusal::Invalid(other.to_string()),
         }
     }
@@ -45,7 +47,7 @@ impl From<catalog::Refusal> for Refusal {
 impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Failed(why) => catalog::Refusal::of_words(why),
+            Refusal::Failed(failure) => failure.into(),
             Refusal::Invalid(why) => catalog::Refusal::Invalid(why),
         }
     }
@@ -120,7 +122,7 @@ impl Service for Steps {
 
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
-            Trouble::Unavailable { words, .. } => Refusal::Failed(words),
+            Trouble::Unavailable { reason, words } => Failure::Later { reason, words }.into(),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NoCollection => Refusal::Invalid("there is no such collection".to_owned()),
             Trouble::NameTaken | Trouble::NameTooFar => {
@@ -138,10 +140,7 @@ impl Service for Steps {
 
     fn meaning(refusal: &Refusal) -> Meaning {
         match refusal {
-            Refusal::Failed(why) => match Reason::of(why) {
-                Reason::Store => Meaning::Unreadable,
-                reason => Meaning::Later(reason),
-            },
+            Refusal::Failed(failure) => failure.meaning(),
             Refusal::Invalid(_) => Meaning::Final,
         }
     }

@@ -8,7 +8,7 @@ fn rests(seconds: &[u64]) -> Vec<(u64, bool)> {
     let mut failures = Failures::default();
     let rests = seconds.iter().map(|at| {
         let now = start + Duration::from_secs(*at);
-        let rest = failures.on_failure(now, "it broke".to_owned());
+        let rest = failures.on_failure(now, HealthCause::Broken);
         assert!(failures.rests() && !failures.is_due(now));
         assert!(failures.is_due(now + rest));
         let takes = failures.takes_new_folder();
@@ -41,12 +41,18 @@ fn a_failure_long_after_the_last_one_begins_anew() {
 #[test]
 fn the_message_names_the_count_and_the_reason() {
     let mut failures = Failures::default();
-    assert_eq!(failures.in_words(), None);
-    failures.on_failure(Instant::now(), "it broke".to_owned());
-    assert_eq!(failures.in_words().unwrap(), "failed: it broke");
-    failures.on_failure(Instant::now(), "it broke".to_owned());
-    assert_eq!(failures.in_words().unwrap(), "failed 2 times: it broke");
+    assert_eq!(failures.newest(), None);
+    failures.on_failure(Instant::now(), HealthCause::Broken);
+    assert_eq!(
+        failures.newest().unwrap().to_string(),
+        "failed: an invariant of the chain was broken; see the log"
+    );
+    failures.on_failure(Instant::now(), HealthCause::Broken);
+    assert_eq!(
+        failures.newest().unwrap().to_string(),
+        "failed 2 times: an invariant of the chain was broken; see the log"
+    );
     assert_eq!(failures.total(), 2);
     failures.on_started();
-    assert_eq!(failures.in_words(), None);
+    assert_eq!(failures.newest(), None);
 }

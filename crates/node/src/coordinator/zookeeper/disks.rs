@@ -7,7 +7,7 @@ use fader_zookeeper::{Changed, EnsembleClient};
 
 use super::record::{Content, DiskRecord, NextNode};
 use super::{TRIES, ZooKeeperCoordinator, missing, read};
-use crate::coordinator::CoordinatorError;
+use crate::coordinator::{CoordinatorError, Outage};
 
 impl ZooKeeperCoordinator {
     /// Whether a disk that shows this may begin an incarnation on a chain (COORD-5), as far as is
@@ -197,7 +197,5 @@ pub(super) fn next_node(
             return Ok(node);
         }
     }
-    Err(CoordinatorError::Unavailable(
-        "too many others want a number".to_owned(),
-    ))
+    Err(Outage::Contended { znode: path }.into())
 }

@@ -14,6 +14,7 @@ use fader_zookeeper::{Changed, EnsembleClient, EnsembleError, Znode};
 use super::TRIES;
 use super::paths::{chain_path, disk_path, layout_path};
 use super::record::{ClusterRecord, Content, DiskRecord};
+use crate::coordinator::Outage;
 
 /// One look at a cluster.
 pub(super) struct Looker<'a> {
@@ -211,18 +212,20 @@ impl Looker<'_> {
     }
 
     fn trouble(&self, unseen: Unseen) -> WatchError {
+        let speaks = self.speaks;
         WatchError::Content(match unseen {
-            Unseen::Unspoken(version) => unspoken(version, self.speaks),
+            Unseen::Unspoken(version) => Outage::Unspoken { version, speaks },
             Unseen::Older {
                 chain,
                 epoch,
                 known,
-            } => format!(
-                "ZooKeeper knows epoch {epoch} of {chain}, but this node epoch {known}: it lags \
-                 behind, or its history was lost"
-            ),
-            Unseen::Damaged(why) => why,
-            Unseen::Unasked => "the coordinator's watcher lost its place".to_owned(),
+            } => Outage::Behind {
+                chain,
+                epoch,
+                known,
+            },
+            Unseen::Damaged(context) => Outage::Damaged { context },
+            Unseen::Unasked => Outage::Unwatched,
         })
     }
 }
@@ -231,7 +234,7 @@ impl Looker<'_> {
 pub(super) enum WatchError {
     Failure(EnsembleError),
     /// What a znode says is not to be.
-    Content(String),
+    Content(Outage),
     /// A znode is not what Fader wrote.
     Damaged(String),
 }
@@ -244,10 +247,7 @@ impl From<EnsembleError> for WatchError {
 
 /// Why a process cannot be in a cluster.
 pub(super) fn unspoken(version: Version, speaks: Version) -> String {
-    format!(
-        "the cluster is of version {version}, but this process speaks {speaks} at most: start it \
-         with a newer version of Fader"
-    )
+    Outage::Unspoken { version, speaks }.to_string()
 }
 
 /// Notes a disk's progress before a session that tells it is ended: afterwards it is unknown
@@ -260,7 +260,11 @@ pub(super) fn note_end(
 ) -> Result<(), EnsembleError> {
     match note_progress(asker, path, progress, version) {
         Err(WatchError::Failure(failure)) => Err(failure),
-        Err(WatchError::Content(why) | WatchError::Damaged(why)) => {
+        Err(WatchError::Content(outage)) => {
+            tracing::warn!("how far a disk came is not noted: {outage}");
+            Ok(())
+        }
+        Err(WatchError::Damaged(why)) => {
             tracing::warn!("how far a disk came is not noted: {why}");
             Ok(())
         }
@@ -288,9 +292,9 @@ pub(super) fn note_progress(
             return Ok(());
         }
     }
-    Err(WatchError::Content(format!(
-        "too many write to the znode {path}"
-    )))
+    Err(WatchError::Content(Outage::Contended {
+        znode: path.to_owned(),
+    }))
 }
 
 fn decode<T: Content>(path: &str, data: &[u8]) -> Result<T, WatchError> {

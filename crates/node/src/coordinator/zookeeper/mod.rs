@@ -40,7 +40,7 @@ use fader_services::ErrorCode;
 use fader_zookeeper::{Changed, Credentials, EnsembleClient, EnsembleConfig, EnsembleError, Znode};
 use parking_lot::Mutex;
 
-use super::CoordinatorError;
+use super::{CoordinatorError, Outage};
 use crate::random;
 use crate::secrets::seal::Secret;
 use disks::check_progress;
@@ -225,7 +225,7 @@ impl ZooKeeperCoordinator {
         let place = Arc::new(place(settings, patience));
         let shared = Arc::new(Shared::new(root.clone(), cluster, (layout, speaks)));
         let watcher = Watcher::start(shared.clone(), EnsembleClient::new(place.clone()))
-            .map_err(|error| CoordinatorError::Unavailable(error.to_string()))?;
+            .map_err(|error| Outage::system(&error))?;
         Ok(ZooKeeperCoordinator {
             shared,
             name: name.to_owned(),
@@ -401,7 +401,7 @@ impl Drop for ZooKeeperCoordinator {
 
 impl From<EnsembleError> for CoordinatorError {
     fn from(failure: EnsembleError) -> Self {
-        CoordinatorError::Unavailable(failure.to_string())
+        Outage::Ensemble(failure).into()
     }
 }
 
@@ -409,14 +409,14 @@ impl From<WatchError> for CoordinatorError {
     fn from(trouble: WatchError) -> Self {
         match trouble {
             WatchError::Failure(failure) => failure.into(),
-            WatchError::Content(why) => CoordinatorError::Unavailable(why),
+            WatchError::Content(outage) => outage.into(),
             WatchError::Damaged(why) => CoordinatorError::damaged(why),
         }
     }
 }
 
 fn incarnation() -> Result<Incarnation, CoordinatorError> {
-    random::incarnation().map_err(|error| CoordinatorError::Unavailable(error.to_string()))
+    Ok(random::incarnation().map_err(|error| Outage::system(&error))?)
 }
 
 /// What the cluster was made with.

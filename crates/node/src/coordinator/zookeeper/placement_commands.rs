@@ -13,7 +13,7 @@ use super::cluster_status::{absent_disks, disks_of, is_live};
 use super::paths::{chain_path, layout_path};
 use super::record::Content;
 use super::{TRIES, ZooKeeperCoordinator, ZooKeeperSettings, asker, cluster_at, layout_at, read};
-use crate::coordinator::CoordinatorError;
+use crate::coordinator::{CoordinatorError, Outage};
 
 impl ZooKeeperCoordinator {
     /// The nodes, and where the members of chains are to be.
@@ -92,9 +92,8 @@ impl ZooKeeperCoordinator {
                 return Ok(next);
             }
         }
-        Err(CoordinatorError::Unavailable(
-            "too many others change the places".to_owned(),
-        ))
+        let znode = layout_path(root);
+        Err(Outage::Contended { znode }.into())
     }
 
     /// No member waits any more for disks of a node that no process has: what only they hold is

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::record::Content;
 use super::{TRIES, incarnation};
 use crate::clock::monotonic_ms;
-use crate::coordinator::{CoordinatorError, PingTime};
+use crate::coordinator::{CoordinatorError, Outage, PingTime};
 
 /// The session of this process.
 #[derive(Default)]
@@ -28,7 +28,7 @@ struct State {
     keeper: Option<Keeper>,
     /// How many requests were not answered, and why the last was not.
     lost: u64,
-    why: String,
+    why: Option<EnsembleError>,
 }
 
 impl OwnSession {
@@ -164,7 +164,8 @@ impl Carrier<'_> {
                 return done;
             }
             if now.lost != lost {
-                return Err(CoordinatorError::Unavailable(now.why.clone()));
+                let why = now.why.clone().map_or(Outage::Unwatched, Outage::Ensemble);
+                return Err(why.into());
             }
             let Some(request) = keeper.next(monotonic_ms(), incarnation()?) else {
                 own.answered.wait(&mut state);
@@ -178,14 +179,13 @@ impl Carrier<'_> {
             }
             if let Err(failure) = &asked {
                 state.lost += 1;
-                state.why = failure.to_string();
+                state.why = Some(failure.clone());
             }
             own.answered.notify_all();
             asked?;
         }
-        Err(CoordinatorError::Unavailable(
-            "the session's znode changes too often".to_owned(),
-        ))
+        let znode = format!("{}/sessions", self.root);
+        Err(Outage::Contended { znode }.into())
     }
 
     fn ask(&self, request: &Request) -> Result<Answer, EnsembleError> {

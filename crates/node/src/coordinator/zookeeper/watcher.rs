@@ -168,7 +168,7 @@ impl Watcher {
                 Err(WatchError::Failure(failure)) => {
                     self.on_trouble(format!("ZooKeeper cannot be asked: {failure}"));
                 }
-                Err(WatchError::Content(why)) => self.on_trouble(why),
+                Err(WatchError::Content(outage)) => self.on_trouble(outage.to_string()),
                 Err(WatchError::Damaged(why)) => {
                     self.on_damage(&[why]);
                     self.on_unknown();

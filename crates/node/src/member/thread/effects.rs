@@ -61,7 +61,7 @@ impl ChainThread {
                             work.fail(Refusal::of_store(Kind::Unknown, error.to_string()))
                         }
                     },
-                    Some(reason) => work.fail(Refusal::of_store(Kind::Unknown, reason)),
+                    Some(cause) => work.fail(Refusal::of_health(Kind::Unknown, &cause)),
                 }
             }
             Reply::Show { at } if self.requests.applied() < at && self.requests.is_scan(token) => {
@@ -71,7 +71,7 @@ impl ChainThread {
             Reply::Refused(refusal) => self.refuse(token, refusal),
             Reply::Unknown => {
                 let refusal = match self.shared.refusal() {
-                    Some(reason) => Refusal::of_store(Kind::Unknown, reason),
+                    Some(cause) => Refusal::of_health(Kind::Unknown, &cause),
                     None => Refusal::new(Kind::Unknown, Reason::IncarnationOver),
                 };
                 self.requests.take(token).fail(refusal);

@@ -1,11 +1,13 @@
 //! Answers find who asked; a node owes a bounded number of them.
 
+use fader_services::Failure;
+
 use super::*;
 
 const NODE: NodeId = NodeId(1);
 
 fn told(why: &str) -> ForwardedReply {
-    ForwardedReply::NotHere(why.to_owned())
+    ForwardedReply::NotHere(Failure::of_words(why.to_owned()))
 }
 
 #[test]

@@ -509,7 +509,9 @@ impl Drop for FailOnPanic<'_> {
 }
 
 fn view_error(error: &lsm_tree::Error) -> ViewError {
-    ViewError(format!("the engine: {error}"))
+    ViewError::Engine {
+        context: error.to_string(),
+    }
 }
 
 fn engine_error(error: &lsm_tree::Error) -> EngineError {

@@ -304,7 +304,7 @@ pub(super) fn told() -> Vec<ForwardedReply> {
     let refused =
         |refusal: Refusal| ForwardedReply::Request(Err(refusal.into()), ReplyMetadata::default());
     let others = [
-        ForwardedReply::NotHere("not the head".to_owned()),
+        ForwardedReply::NotHere(Failure::of_words("not the head".to_owned())),
         ForwardedReply::Request(Ok(answered(Reply::Done).into()), ReplyMetadata::default()),
         ForwardedReply::Request(
             Err(Error::new(Code::InvalidUri, "message").into()),
@@ -318,7 +318,9 @@ pub(super) fn told() -> Vec<ForwardedReply> {
         refused(Refusal::NoSuchKey("id".to_owned())),
         refused(Refusal::KeyExists("id".to_owned())),
         refused(Refusal::Invalid("why".to_owned())),
-        refused(Refusal::View(ViewError("why".to_owned()))),
+        refused(Refusal::View(ViewError::Told {
+            words: "why".to_owned(),
+        })),
         refused(Refusal::NoSuchDomain("carts".to_owned())),
         ForwardedReply::Request(Ok(Taken::Passed.into()), ReplyMetadata::default()),
         ForwardedReply::Request(

@@ -66,10 +66,12 @@ fn codes_have_the_names_and_statuses_of_the_service() {
 
 #[test]
 fn a_failure_of_the_store_is_internal_and_free() {
-    let error = Error::from(ViewError("broken".to_owned()));
+    let error = Error::from(ViewError::Engine {
+        context: "broken".to_owned(),
+    });
     assert_eq!(
         error.to_string(),
-        "InternalError: The store could not be read: broken"
+        "InternalError: The store could not be read: the engine: broken"
     );
     assert_eq!(error.box_usage, BoxUsage(0));
 }

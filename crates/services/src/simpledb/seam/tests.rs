@@ -222,7 +222,9 @@ fn troubles_mean_the_same_in_the_words_of_every_service() {
         members: 4,
         size: 3,
     };
-    let unreadable = Trouble::Unreadable(ViewError("a bad sector".to_owned()));
+    let unreadable = Trouble::Unreadable(ViewError::Engine {
+        context: "a bad sector".to_owned(),
+    });
     for service in [ServiceName::SimpleDb, ServiceName::Catalog] {
         let means = |trouble: Trouble| service.word(trouble).meaning();
         for reason in Reason::ALL {

@@ -17,7 +17,10 @@ use fader_chain::Register;
 
 use super::predicate::{Field, Formula, Found, Test};
 use super::range::{Range, Ranges};
-use crate::{CollectionId, Direction, KeyBuilder, Table, View, ViewError, item_key, split_text};
+use crate::{
+    CollectionId, Direction, Inconsistency, KeyBuilder, Table, View, ViewError, item_key,
+    split_text,
+};
 
 static ANY_VALUE: Formula = Formula::Test(Test::Present);
 
@@ -166,8 +169,8 @@ impl<'s> FieldScan<'s> {
                 register: Some(value),
             });
         }
-        let (value, item) = split_text(rest)
-            .ok_or_else(|| ViewError("an index key whose value does not end".to_owned()))?;
+        let (value, item) =
+            split_text(rest).ok_or_else(|| ViewError::from(Inconsistency::EndlessIndexKey))?;
         Ok(Entry {
             place: ScanPosition {
                 lane,
@@ -329,5 +332,5 @@ pub(crate) fn read(
     item: &[u8],
 ) -> Result<Bytes, ViewError> {
     view.get(&item_key(collection, item))?
-        .ok_or_else(|| ViewError("an index entry without its item".to_owned()))
+        .ok_or_else(|| ViewError::from(Inconsistency::IndexWithoutItem))
 }
