@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Opened, Service, ServiceLocation};
 use fader_cloud::{Domains, PriceBook, Queues, RequestKind, probe};
 use fader_services::ErrorCode;
 
 use crate::failure;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{Interrupts, interrupted};
 use crate::output::{self, visible};
 
 const EXAMPLES: &str = "\
@@ -139,7 +139,7 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
     let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         done = work => done,
-        () = interrupts.next() => bail!("interrupted"),
+        () = interrupts.next() => interrupted(),
     }
 }
 

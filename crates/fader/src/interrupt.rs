@@ -1,10 +1,21 @@
 //! Ctrl-C at the commands.
 
 use anyhow::{Context as _, Result};
+use fader_services::ErrorCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure;
 
 /// The exit code after an interrupt (128 + SIGINT).
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
+/// The failure of a command that an interrupt ended.
+///
+/// # Errors
+/// Always: with [`ErrorCode::Interrupted`].
+pub(crate) fn interrupted<T>() -> Result<T> {
+    failure::fail(ErrorCode::Interrupted, "interrupted")
+}
 
 /// The interrupts (SIGINT) of this process since [`Interrupts::listen`]. One that arrives between
 /// two waits ends the second: `tokio::signal::ctrl_c`, called again in a loop, would miss it.

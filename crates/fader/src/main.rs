@@ -1,8 +1,8 @@
 //! The binary `fader`: reads flags, environment and configuration, and hands over.
 //!
 //! Exit codes: 0 success; 1 failure, with its message, its code and what to do on stderr; 2 a wrong
-//! command line. 70 the server's store failed while it ran; 130 a second interrupt ended the server
-//! at once.
+//! command line. 70 the server's store failed while it ran; 130 an interrupt ended a command, or a
+//! second one the server at once.
 //!
 //! Deliberately absent: decisions about data (`services`), sockets and disks (`gateway`, `node`).
 

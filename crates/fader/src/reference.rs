@@ -72,7 +72,7 @@ error: cannot open ./fader-data: process 4711 holds its lock
   do: stop that `fader serve`, or name another folder with --data
 ```
 
-`fader measure` ends with 2 in place of the exit code below, since 1 is a verdict of its own.
+`fader measure` ends with 2 in place of exit code 1 below, since 1 is a verdict of its own.
 
 The control socket answers `{\"error\",\"code\",\"kind\",\"do\"}`. Where a server logs JSON,
 the lines about a failed start, a failed store and refused writes have a field `code`. The errors

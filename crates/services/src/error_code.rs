@@ -117,6 +117,8 @@ pub enum ErrorCode {
     AnswerMalformed,
     /// A job of MapReduce cannot succeed.
     JobFailed,
+    /// An interrupt (SIGINT) ended a command before its work was done.
+    Interrupted,
     /// A program error of Fader.
     Internal,
     /// Any other failure.
@@ -142,7 +144,7 @@ pub struct ErrorRow {
 
 impl ErrorCode {
     /// Those that are no reason of a refusal.
-    const OTHERS: [ErrorCode; 29] = [
+    const OTHERS: [ErrorCode; 30] = [
         ErrorCode::CommandLineInvalid,
         ErrorCode::ConfigurationInvalid,
         ErrorCode::AddressUnavailable,
@@ -170,6 +172,7 @@ impl ErrorCode {
         ErrorCode::OutcomeUnknown,
         ErrorCode::AnswerMalformed,
         ErrorCode::JobFailed,
+        ErrorCode::Interrupted,
         ErrorCode::Internal,
         ErrorCode::Failed,
     ];
@@ -211,6 +214,7 @@ impl ErrorCode {
             ErrorCode::OutcomeUnknown => "outcome-unknown",
             ErrorCode::AnswerMalformed => "answer-malformed",
             ErrorCode::JobFailed => "job-failed",
+            ErrorCode::Interrupted => "interrupted",
             ErrorCode::Internal => "internal",
             ErrorCode::Failed => "failed",
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
 use fader_cloud::ErrorKind;
@@ -12,7 +12,7 @@ use fader_database::{CollectionSettings, Database, Level, Transaction};
 use self::price::Price;
 use crate::cloud::Where;
 use crate::failure;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{Interrupts, interrupted};
 use crate::output::{self, visible};
 
 mod approve;
@@ -232,7 +232,7 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode> {
     let mut interrupts = Interrupts::listen()?;
     tokio::select! {
         done = work => done,
-        () = interrupts.next() => bail!("interrupted"),
+        () = interrupts.next() => interrupted(),
     }
 }
 

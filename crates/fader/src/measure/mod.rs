@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
+use fader_services::ErrorCode;
 
 use crate::failure::Report;
+use crate::interrupt::EXIT_INTERRUPTED;
 
 mod bookstore;
 mod calibrate;
@@ -83,8 +85,13 @@ fn measured(done: Result<ExitCode>) -> Result<ExitCode> {
     done.or_else(|error| Ok(unusable(&error)))
 }
 
-/// Says the failure of a measurement, with its code and what to do.
+/// Says the failure of a measurement, with its code and what to do. An interrupt ends it as it ends
+/// any other command.
 fn unusable(error: &anyhow::Error) -> ExitCode {
-    note!("{}", Report::of(error));
-    ExitCode::from(2)
+    let report = Report::of(error);
+    note!("{report}");
+    match report.code {
+        ErrorCode::Interrupted => ExitCode::from(EXIT_INTERRUPTED),
+        _ => ExitCode::from(2),
+    }
 }

@@ -22,7 +22,7 @@ use fader_measure::{
 use fader_services::ErrorCode;
 
 use crate::failure::{self, Failure};
-use crate::interrupt::Interrupts;
+use crate::interrupt::{Interrupts, interrupted};
 
 /// The target that is no service.
 pub(super) const MODEL: &str = "model";
@@ -96,11 +96,14 @@ fn on_model(run: &Run<'_>) -> Log {
 }
 
 async fn on_service(run: &Run<'_>, url: &str) -> Result<Log> {
-    let provider = open(run, url).await?;
     let mut interrupts = Interrupts::listen()?;
+    let provider = tokio::select! {
+        opened = open(run, url) => opened?,
+        () = interrupts.next() => return interrupted(),
+    };
     let done = tokio::select! {
         log = asked(run, url, provider.clone()) => Ok(log),
-        () = interrupts.next() => Err(anyhow::anyhow!("interrupted")),
+        () = interrupts.next() => interrupted(),
     };
     let ended = provider.end().await;
     let log = done?;
@@ -357,7 +360,7 @@ impl Raw {
         let mut interrupts = Interrupts::listen()?;
         let done = tokio::select! {
             done = work => done,
-            () = interrupts.next() => Err(anyhow::anyhow!("interrupted")),
+            () = interrupts.next() => interrupted(),
         };
         let deleted = self.domains.delete(&self.domain).await;
         let done = done?;

@@ -4,7 +4,7 @@ use super::{ErrorCode, ErrorKind, ErrorRow};
 use crate::Reason;
 
 /// Those of codes that are no reason of a refusal.
-pub(super) const OTHERS: [ErrorRow; 29] = [
+pub(super) const OTHERS: [ErrorRow; 30] = [
     ErrorRow {
         code: ErrorCode::CommandLineInvalid,
         kind: ErrorKind::FixCall,
@@ -225,6 +225,14 @@ pub(super) const OTHERS: [ErrorRow; 29] = [
         exit: 1,
         meaning: "a job of MapReduce cannot succeed any more",
         action: "`fader mapreduce status` shows its tasks",
+    },
+    ErrorRow {
+        code: ErrorCode::Interrupted,
+        kind: ErrorKind::FindOut,
+        status: None,
+        exit: 130,
+        meaning: "an interrupt (Ctrl-C) ended the command before its work was done",
+        action: "give the command again; what was under way may have taken effect",
     },
     ErrorRow {
         code: ErrorCode::Internal,
