@@ -1,7 +1,13 @@
 """Failures of commands: message, code, and what to do, as docs/reference/errors.md lists them."""
 
+import contextlib
+import http.server
 import pathlib
 import re
+import signal
+import subprocess
+import threading
+import urllib.parse
 
 import pytest
 import server as servers
@@ -11,9 +17,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 # Codes that no test names yet. The list only becomes shorter.
 WITHOUT_A_TEST = set(
     """
-    store-failed cluster-refused queue-full overloaded slow-body life-over unconfirmed
-    too-few-members not-fresh name-too-old too-many-marks domain-deleting no-chain
-    domain-moves block-memory blocks-missing no-writes
+    domain-moves block-memory
     """.split()
 )
 
@@ -147,6 +151,66 @@ def test_a_measurement_that_fails_says_the_next_step(rows, tmp_path):
     assert code == "unavailable" and message.startswith("cannot create the domain ")
 
 
+class HangingService(http.server.BaseHTTPRequestHandler):
+    """It creates and deletes domains, and answers nothing else."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        [action] = urllib.parse.parse_qs(body)["Action"]
+        if action in ("CreateDomain", "DeleteDomain"):
+            answer = f"<{action}Response></{action}Response>".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+        else:
+            self.server.asked.set()
+            # Until the command goes away.
+            self.rfile.read(1)
+            self.close_connection = True
+
+    do_GET = do_POST
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def hanging_service():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), HangingService) as service:
+        service.daemon_threads = True
+        service.asked = threading.Event()
+        thread = threading.Thread(target=service.serve_forever)
+        thread.start()
+        try:
+            yield service
+        finally:
+            service.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("command", [
+    ("measure", "run", "a", "--rate", "10", "--target"),
+    ("cloud", "list", "mem://", "--domains"),
+], ids=lambda words: words[0])
+def test_an_interrupt_ends_a_command_with_its_own_code(rows, tmp_path, command):
+    with hanging_service() as service:
+        url = f"simpledb://?endpoint=http://127.0.0.1:{service.server_port}&unsigned=true"
+        process = subprocess.Popen(
+            [servers.BINARY, *command, url], env=servers.environment(tmp_path),
+            stderr=subprocess.PIPE, text=True,
+        )
+        assert service.asked.wait(servers.START_SECONDS_MAX)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    # A run says its plan first.
+    told = BLOCK.match(stderr[stderr.find("error: ") :])
+    assert told, stderr
+    message, code, action = told.groups()
+    assert (message, code) == ("interrupted", "interrupted")
+    assert (process.returncode, action) == rows[code] and process.returncode == 130
+
+
 def variants():
     """The name in Rust of each code."""
     sources = ROOT / "crates" / "services" / "src"
@@ -164,7 +228,8 @@ def test_each_code_has_a_test(rows):
     without = {
         code for code, variant in names.items()
         if not any(
-            f'"{code}"' in text or f"ErrorCode::{variant}" in text or f"Reason::{variant}" in text
+            f'"{code}"' in text or f"x-fader-reason: {code}" in text
+            or f"ErrorCode::{variant}" in text or f"Reason::{variant}" in text
             for text in texts
         )
     }

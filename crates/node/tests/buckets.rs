@@ -9,12 +9,17 @@ mod asked;
 use std::time::Duration;
 
 use asked::*;
-use fader_node::{BlockFigures, Node, Settings, Unread};
+use fader_chain::ChainId;
+use fader_node::{BlockFigures, Call, Node, Settings, Unread};
+use fader_services::blocks::{NewRow, Owner};
 use fader_services::request::Limits;
 use fader_services::s3::command::{Command, OneUpload};
 use fader_services::s3::conditions::WriteConditions;
 use fader_services::s3::reply::Piece;
+use fader_services::s3::rows::{Block, Content};
 use fader_services::s3::{Code, Reply};
+use fader_services::service::Trouble;
+use fader_services::{CollectionId, Reason};
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -294,7 +299,7 @@ async fn a_full_disk_refuses_objects_and_takes_deletions() {
         (error.code, error.code.status()),
         (Code::ServiceUnavailable, 503)
     );
-    assert_eq!(error.reason, Some(fader_services::Reason::BlocksFull));
+    assert_eq!(error.reason, Some(Reason::BlocksFull));
     assert!(get(&node, "k").await.unwrap() == bytes_of(1, BLOCK));
     delete(&node, "k").await.unwrap();
     until(&node, "deleted blocks stay", |it| it.blocks == 0).await;
@@ -324,6 +329,43 @@ async fn uploads_share_one_budget_of_memory() {
     for at in 0..6_u64 {
         assert!(get(&node, &format!("k{at}")).await.unwrap() == bytes_of(at, 3 * BLOCK));
     }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_that_no_member_or_chain_has_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create(&node).await.unwrap();
+    let stored = store(&node, None, &bytes_of(1, BLOCK)).await.unwrap();
+    let Content::Blocks(blocks) = &stored.content else {
+        panic!("{stored:?}");
+    };
+    let nowhere = Block {
+        chain: ChainId(9),
+        ..blocks[0]
+    };
+    let read = node.read_block(&nowhere, 0..1).await;
+    let no_chain = Trouble::from(Reason::NoChain);
+    assert_eq!(read, Err(Unread::Trouble(no_chain)));
+    // A row of a block whose bytes never came.
+    let row = NewRow {
+        id: blocks[0].id ^ 1,
+        size: 1,
+        sum: 0,
+    };
+    let put = fader_services::blocks::Command::Put(fader_services::blocks::Put {
+        owner: Owner {
+            collection: CollectionId(1),
+            attempt: stored.attempt,
+            upload: None,
+        },
+        chain: ChainId::SYSTEM,
+        number: 1,
+        blocks: vec![row],
+    });
+    let (refused, _) = node.call(Call::of_node(put)).await;
+    assert_eq!(refused.unwrap_err().reason(), Some(Reason::BlocksMissing));
     node.close().await;
 }
 

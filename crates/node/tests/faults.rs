@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use fader_node::disk::Disk;
 use fader_node::{Call, Durability, Health, Node, OpenError, Recovery, Settings};
-use fader_services::ErrorCode;
 use fader_services::catalog::AccountId;
 use fader_services::level::ConsistencyOptions;
 use fader_services::simpledb::{AttributePut, Code, Error, ItemPut, Reply, Request};
+use fader_services::{ErrorCode, Reason};
 
 use asking::Ask as _;
 use support::{MemoryEngine, SimulatedDisk};
@@ -36,9 +36,15 @@ impl Machine {
     }
 
     fn open(&self) -> Result<(Node, Recovery), OpenError> {
+        self.open_with_queue(Settings::new("/data".into()).queue_depth_max)
+    }
+
+    /// With so many places for requests that wait.
+    fn open_with_queue(&self, queue_depth_max: usize) -> Result<(Node, Recovery), OpenError> {
         let settings = Settings {
             segment_bytes: 4096,
             durability: self.durability,
+            queue_depth_max,
             ..Settings::new("/data".into())
         };
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
@@ -182,10 +188,11 @@ async fn a_full_disk_refuses_writes_until_there_is_room() {
             }
         }
         assert!(9 <= refused.len(), "there was room for {told:?}");
-        let Health::ReadOnly(reason) = node.health() else {
+        let Health::ReadOnly(cause) = node.health() else {
             panic!("{:?}", node.health())
         };
-        assert!(reason.contains(".log"), "{reason}");
+        assert!(cause.to_string().contains(".log"), "{cause}");
+        assert_eq!(cause.code(), ErrorCode::Refused(Reason::Store));
         assert!(has(&node, 1).await, "reads go on");
         let epoch = node.counters().epoch;
 
@@ -237,6 +244,19 @@ async fn writes_come_back_however_many_clients_retry() {
     node.close().await;
 }
 
+/// A queue without places: each write waits for one until its time is over.
+#[tokio::test]
+async fn a_write_that_finds_no_place_in_the_queue_is_refused() {
+    let machine = Machine::new();
+    let (node, _) = machine.open().unwrap();
+    create_domain(&node).await;
+    node.close().await;
+    let (node, _) = machine.open_with_queue(0).unwrap();
+    let refused = put(&node, 1).await.unwrap_err();
+    assert_eq!(refused.reason, Some(Reason::QueueFull), "{refused}");
+    node.close().await;
+}
+
 #[tokio::test]
 async fn a_failing_disk_fails_the_node_and_loses_nothing() {
     for fault in [SimulatedDisk::fail_writes, SimulatedDisk::fail_syncs] {
@@ -255,10 +275,10 @@ async fn a_failing_disk_fails_the_node_and_loses_nothing() {
         fault(&machine.disk, false);
         let refused = put(&node, 3).await.unwrap_err();
         assert_eq!(refused.code, Code::ServiceUnavailable);
-        assert!(
-            matches!(node.health(), Health::Failed(_)),
-            "a failed node stays failed"
-        );
+        let Health::Failed(cause) = node.health() else {
+            panic!("a failed node stays failed: {:?}", node.health())
+        };
+        assert_eq!(cause.code(), ErrorCode::StoreFailed);
         assert!(has(&node, 1).await, "reads go on");
         assert!(
             !has(&node, 2).await,

@@ -19,7 +19,7 @@ use fader_chain::{
 };
 use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
 use fader_node::disk::Disk;
-use fader_services::ErrorCode;
+use fader_services::{ErrorCode, Reason};
 use support::SimulatedDisk;
 
 /// Longer than a test takes.
@@ -129,7 +129,10 @@ fn c2_a_session_is_one_lifes_and_ends() {
         coordinator.close(member);
         eventually(&*coordinator, || coordinator.sessions() == [other]);
         let pinged = coordinator.ping(member);
-        assert_eq!(pinged, Err(CoordinatorError::SessionOver), "{name}");
+        let over = pinged.unwrap_err();
+        assert_eq!(over, CoordinatorError::SessionOver, "{name}");
+        let code = ErrorCode::Refused(Reason::IncarnationOver);
+        assert_eq!(over.code(), code, "{name}");
         coordinator.report(member, Report::Adopted { epoch: 7 });
         assert!(!coordinator.reports().has_adopted(member.node, 7), "{name}");
         let (first, second) = (coordinator.ping(other), coordinator.ping(other));

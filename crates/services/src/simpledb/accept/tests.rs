@@ -42,7 +42,10 @@ fn a_register_full_of_marks_takes_no_more() {
         put_register(&mut service.view, key.clone(), &register);
         match is_taken {
             true => drop(accept(&service.view, &service.context(&request), &request).unwrap()),
-            false => check_refused(&service, &request, Code::ServiceUnavailable),
+            false => {
+                let refused = accept(&service.view, &service.context(&request), &request);
+                assert_eq!(refused.unwrap_err().reason, Some(Reason::TooManyMarks));
+            }
         }
     }
 }
