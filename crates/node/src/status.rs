@@ -136,7 +136,8 @@ pub enum HealthCause {
     /// The member of a chain in this process is damaged.
     #[error("its member here is damaged")]
     MemberDamaged,
-    /// The member of a chain in this process has stopped: its disk knows more than the chain (LD-2).
+    /// The member of a chain in this process has stopped: its disk knows more than the chain
+    /// (LD-2).
     #[error("its member here is ahead by {entries} entries, and has stopped")]
     MemberAhead {
         /// Committed entries that the chain has not.

@@ -116,7 +116,8 @@ count.
 ## What is served beside the services
 
 `/healthz` answers 200 while reads and writes are served, else 503 with a code and the reason;
-`/metrics` is OpenMetrics text. Neither needs a key, and neither shows data, names of domains and keys, or paths.
+`/metrics` is OpenMetrics text. Neither needs a key, and neither shows data, names of domains and
+keys, or paths.
 `/metrics` shows the accounts and names of queues, up to 1,000 on a node; the others share one
 series, without a name. Of a cluster the head of a queue's chain shows it."#;
 

@@ -147,7 +147,11 @@ impl ChainThread {
 
     pub(super) fn fail(&mut self, cause: HealthCause) {
         let code = cause.code();
-        tracing::error!(reason = %cause, %code, "the node failed: restart it when the cause is gone");
+        tracing::error!(
+            reason = %cause,
+            %code,
+            "the node failed: restart it when the cause is gone"
+        );
         let was_failed = self.shared.failure().is_some();
         self.shared.set_health(Health::Failed(cause));
         if !was_failed {
