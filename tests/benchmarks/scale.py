@@ -4,8 +4,9 @@
 that of an earlier build in a cluster of the same shape. ZooKeeper's requests in that time are
 counted, too: they are pings and reads of sessions.
 
-*Whole.* Fifteen processes with 64 chains of three members each. What is told is the time until each
-chain has all its members, after the start, after a kill -9 without that node, and after its return.
+*Whole.* Fifteen processes with 64 chains of three members each. Told is the time until each chain
+has all its members: after the start, and after the return of a node that was killed. Between them
+is the time until all chains go on without it.
 
 *Nodes.* Clusters of 3, 6 and 12 processes, each process with the same small share of a core, and
 twice as many chains as processes. Strong puts and gets go to the members of a domain's chain, as

@@ -76,8 +76,8 @@ enum Name {
     Delay,
     /// Reads at every member of a chain of 3, 5 and 7 against reads at its tail.
     Scaling,
-    /// Idle processor time of five nodes, 64 chains on fifteen nodes; with `--nodes`, rates of
-    /// clusters of several sizes whose processes have a share of a core each.
+    /// Idle processor time of five nodes; 64 chains on fifteen nodes. With `--nodes`, rates of
+    /// clusters of several sizes, each process with a share of a core.
     Scale,
     /// A cluster of three processes against three etcd servers.
     Etcd,

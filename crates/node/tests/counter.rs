@@ -248,7 +248,7 @@ async fn a_wait_ends_at_its_deadline_and_never_begins_beyond_its_bound() {
     let Err(Refusal::Failed(why)) = long else {
         panic!("{long:?}");
     };
-    assert_eq!(Reason::of(&why), Reason::WaitTooLong);
+    assert_eq!(why.reason(), Reason::WaitTooLong);
     node.close().await;
 }
 
@@ -293,7 +293,7 @@ async fn requests_unknown_to_an_older_cluster_are_refused() {
     let refused = ask(&pair.nodes[0], Request::Create("a".to_owned())).await;
     // Both processes speak version 4, so the cluster's version rises by itself.
     match refused {
-        Err(Refusal::Failed(why)) => assert_eq!(Reason::of(&why), Reason::ClusterOld),
+        Err(Refusal::Failed(why)) => assert_eq!(why.reason(), Reason::ClusterOld),
         other => assert_eq!(other, Ok(Reply::Done)),
     }
     until("the version rises", async || {

@@ -82,7 +82,7 @@ fn told(level: Level, points: &[Point]) -> String {
     }
 }
 
-/// Where the curve falls below 1 for good, between two points on a logarithmic axis of records.
+/// Where the curve falls below 1 and stays below, between two points on a logarithmic axis of records.
 /// None if it does so at no point, or is below 1 at all.
 fn break_even(points: &[Point]) -> Option<f64> {
     let last_above = points.iter().rposition(|(_, ratio)| 1.0 <= *ratio)?;
