@@ -82,7 +82,7 @@ pub(crate) struct Options {
     #[arg(long)]
     figure: bool,
     /// Compares each level's price with naive's by the records that a checkpoint interval collects,
-    /// and says from how many on it costs less. Without --rate: 10 transactions a second.
+    /// and says from how many on it costs less. Without --rate: 0.1 transactions a second.
     #[arg(long, conflicts_with = "figure")]
     break_even: bool,
     /// Draws the curve of --break-even into a file (SVG).
@@ -273,6 +273,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn about(options: &Options) -> String {
+    format!("{}, interval {} s", setting(options), options.interval)
+}
+
+/// What all intervals have in common.
+fn setting(options: &Options) -> String {
     let queues = match options.queues {
         QueuesOf::Sqs => "SQS",
         QueuesOf::Bucket => "queues in the bucket",
@@ -282,10 +287,9 @@ fn about(options: &Options) -> String {
         None => "one transaction after the other".to_owned(),
     };
     format!(
-        "clients: {}, {rate}, {queues}, prices of {}, interval {} s",
+        "clients: {}, {rate}, {queues}, prices of {}",
         options.clients,
         options.year.book(),
-        options.interval
     )
 }
 

@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use fader_database::Level;
 use fader_measure::{Axis, Plot, Scale, Series};
 
-use super::{INTERVALS_OF_CURVE, Options, RECORDS, about, measure};
+use super::{INTERVALS_OF_CURVE, Options, RECORDS, measure, setting};
 use crate::output;
 
 /// Transactions a second unless `--rate` says otherwise.
-const RATE: f64 = 10.0;
+const RATE: f64 = 0.1;
 /// Checkpoint intervals that a point of the curve covers, at least.
 const COVERED: f64 = 3.0;
 
@@ -45,7 +45,7 @@ pub(super) fn run(options: &Options, svg: Option<&Path>) -> Result<ExitCode> {
                 .max((rate * seconds * COVERED).ceil() as u32),
             ..options.clone()
         };
-        let mut row = vec![format!("{records:.0}"), interval.to_string()];
+        let mut row = vec![format!("{records:.1}"), interval.to_string()];
         for (level, points) in &mut curves {
             let ratio = measure(&options, *level)?.total() / naive;
             points.push((records, ratio));
@@ -62,8 +62,8 @@ pub(super) fn run(options: &Options, svg: Option<&Path>) -> Result<ExitCode> {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     output::print(&format!(
-        "Price of each level / naive's, {rate} transactions a second, {}\n{}\n{}\n",
-        about(&options),
+        "Price of each level / naive's, {}\n{}\n{}\n",
+        setting(&options),
         table.trim_fmt(),
         told.join("\n")
     ))?;
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, svg: Option<&Path>) -> Result<ExitCode> {
 fn told(level: Level, points: &[Point]) -> String {
     match (break_even(points), points.last()) {
         (Some(records), _) => {
-            format!("{level} costs less than naive from {records:.0} records per interval on")
+            format!("{level} costs less than naive from {records:.1} records per interval on")
         }
         (None, Some((_, ratio))) if *ratio < 1.0 => {
             format!("{level} costs less than naive at every point")
@@ -109,7 +109,7 @@ fn drawn(curves: &[(Level, Vec<Point>)]) -> Plot {
     series.extend(curves.iter().filter_map(|(level, points)| {
         let records = break_even(points)?;
         Some(Series {
-            name: format!("{level}: {records:.0}"),
+            name: format!("{level}: {records:.1}"),
             points: vec![(records, 0.0), (records, 1.0)],
         })
     }));
@@ -175,6 +175,6 @@ mod tests {
         let curves = [(Level::Atomic, vec![(1.0, 3.0), (100.0, 0.5)])];
         let plot = drawn(&curves);
         let names: Vec<&str> = plot.series.iter().map(|it| &*it.name).collect();
-        assert_eq!(names, ["atomic", "naive", "atomic: 40"]);
+        assert_eq!(names, ["atomic", "naive", "atomic: 39.8"]);
     }
 }
