@@ -80,8 +80,9 @@ class Processes(servers.Members):
     ROLES_SECONDS_MAX = START_SECONDS_MAX
 
     def __init__(self, folder, names=("n1", "n2", "n3"), wiring="star", lease="2s", flags=(),
-                 zones=None):
+                 zones=None, binary=servers.BINARY):
         self.folder = folder
+        self.binary = binary
         self.names = names
         self.zones = zones or {}
         self.key = folder / "cluster.key"
@@ -105,9 +106,10 @@ class Processes(servers.Members):
         return free_address()
 
     def new_member(self, name, wait=True):
-        return Member(self, name, wait=wait)
+        return Member(self, name, wait=wait, binary=self.binary)
 
     def init(self, *flags, **more):
+        more.setdefault("binary", self.binary)
         place = ["--zookeeper", self.zookeeper.hosts, "--cluster-key", self.key]
         named = [f"{name}={self.zones[name]}" if self.zones else name for name in self.names]
         members = ["--members", ",".join(named)]
@@ -119,7 +121,8 @@ class Processes(servers.Members):
 
     def status(self):
         done = servers.fader(
-            "cluster", "status", "--zookeeper", self.zookeeper.hosts, home=self.folder
+            "cluster", "status", "--zookeeper", self.zookeeper.hosts, home=self.folder,
+            binary=self.binary,
         )
         lines = done.stdout.splitlines()
         is_chain = [line.startswith("chain ") for line in lines]
@@ -153,8 +156,8 @@ class Processes(servers.Members):
             if ": epoch " in line
         }
 
-    def await_chains(self, is_so):
-        end = time.monotonic() + START_SECONDS_MAX
+    def await_chains(self, is_so, seconds=START_SECONDS_MAX):
+        end = time.monotonic() + seconds
         while not all(is_so(places) for places in self.chains().values()):
             assert time.monotonic() < end, f"{self.chains()}\n{self.log()}"
             time.sleep(0.1)

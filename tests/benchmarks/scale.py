@@ -22,7 +22,7 @@ import time
 
 import server as servers
 from benchmarks import cluster as clusters
-from processes import Member, Processes
+from processes import Processes
 
 IDLE_NODES = 5
 IDLE_CHAINS = 20
@@ -47,39 +47,20 @@ IN_MEMORY = pathlib.Path("/dev/shm")
 class Scaled(Processes):
     """Processes of one build, with members of many chains."""
 
-    def __init__(self, folder, size, chains, binary=servers.BINARY, lease="5s"):
-        self.binary = binary
+    def __init__(self, folder, size, chains, lease="5s", **settings):
         names = tuple(f"n{number}" for number in range(1, size + 1))
         flags = ("--chains", str(chains), "--copies", str(COPIES))
-        super().__init__(folder, names, lease=lease, flags=flags)
+        super().__init__(folder, names, lease=lease, flags=flags, **settings)
 
-    def new_member(self, name, wait=True):
-        return Member(self, name, wait=wait, binary=self.binary)
+    def await_members(self, count, without=None):
+        """Waits until each chain has a head and so many members that serve, without this node."""
 
-    def init(self, *flags, **more):
-        return super().init(*flags, binary=self.binary, **more)
+        def is_so(places):
+            roles = list(places.values())
+            is_gone = places.get(without, "out") == "out"
+            return is_gone and roles.count("head") == 1 and count - 1 <= roles.count("serving")
 
-    def status(self):
-        place = ["--zookeeper", self.zookeeper.hosts]
-        done = servers.fader("cluster", "status", *place, home=self.folder, binary=self.binary)
-        lines = done.stdout.splitlines()
-        first = next((at for at, line in enumerate(lines) if line.startswith("chain ")), len(lines))
-        return lines[:first], lines[first:]
-
-    def await_members(self, count):
-        """Waits until each chain has so many members that serve."""
-        begun = time.monotonic()
-        while True:
-            chains = self.chains().values()
-            serving = [sorted(places.values()) for places in chains]
-            if serving and all(
-                roles.count("head") == 1 and roles.count("serving") >= count - 1
-                for roles in serving
-            ):
-                return
-            if begun + WHOLE_SECONDS_MAX < time.monotonic():
-                raise RuntimeError(f"{self.chains()}\n{self.log()}")
-            time.sleep(0.1)
+        self.await_chains(is_so, WHOLE_SECONDS_MAX)
 
     def members_of(self, domain):
         """The members of its chain that serve, the head first."""
@@ -162,11 +143,7 @@ def measure_whole(options, report):
         lost = cluster.names[-1]
         cluster.kill(lost)
         begun = time.monotonic()
-        while any(places.get(lost, "out") != "out" for places in cluster.chains().values()):
-            time.sleep(0.1)
-            if begun + WHOLE_SECONDS_MAX < time.monotonic():
-                raise RuntimeError(f"{cluster.chains()}\n{cluster.log()}")
-        cluster.await_members(COPIES - 1)
+        cluster.await_members(COPIES - 1, without=lost)
         report.series(f"{shape}: without a killed one", [time.monotonic() - begun], "s")
         begun = time.monotonic()
         cluster.start(lost)
