@@ -30,6 +30,7 @@ mod interface;
 mod joining;
 mod names;
 mod read;
+mod rest;
 mod send;
 mod slow_member;
 mod stale_message;
@@ -394,6 +395,7 @@ impl Replica {
 
     fn on_tick(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.phase == Phase::Ready {
+            let rested = (cfg!(debug_assertions) && self.is_at_rest()).then(|| step.effects.len());
             self.retry_writes(step);
             self.retry_reads(step)?;
             self.tick_joining(step)?;
@@ -403,6 +405,9 @@ impl Replica {
             self.tick_slowness(step);
             self.tick_heard(step);
             self.tick_eventual(step)?;
+            if let Some(before) = rested {
+                self.assert_rest(&step.effects[before..]);
+            }
         }
         Ok(())
     }

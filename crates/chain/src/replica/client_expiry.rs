@@ -42,6 +42,18 @@ pub(super) struct ClientExpiry {
     entry: EntryId,
 }
 
+impl ClientExpiry {
+    /// Whether there is nothing to look at until the next note.
+    pub(super) fn is_over(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Whether the entry removed something.
+    pub(super) fn has_removed(&self, entry: EntryId) -> bool {
+        self.entry == entry
+    }
+}
+
 /// What a look at some clients came to.
 struct Found {
     changes: Vec<Change>,

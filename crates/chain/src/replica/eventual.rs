@@ -217,6 +217,13 @@ impl Eventual {
         0 < waits + self.reads.len() + self.barriers.len()
     }
 
+    /// Whether nothing is held, offered, asked or told, and the overlays of `others` are merged.
+    pub(super) fn is_at_rest(&self, others: &[NodeId]) -> bool {
+        let held = self.overlay.len() + self.quarantine.len() + self.owed.len();
+        let told = self.offerings.len() + self.fresh.len() + self.queue.len();
+        held + told + self.probes.len() == 0 && !self.withholds && self.exchange.has_merged(others)
+    }
+
     /// The requests that wait for a write, or for how one ended.
     pub(super) fn drain_writes(&mut self) -> Vec<CorrelationId> {
         let requests = std::mem::take(&mut self.requests).into_values();

@@ -28,10 +28,9 @@ impl Replica {
     /// Sends entries, confirmations, and what is committed.
     pub(super) fn flush_writes(&mut self, step: &mut Step<'_>) {
         let adopted = self.configuration.clone().expect("a ready member has one");
-        if self.writes.resend_due
+        if std::mem::take(&mut self.writes.resend_due)
             && let Some(source) = adopted.source(self.me.node)
         {
-            self.writes.resend_due = false;
             let after = self.log.last();
             self.send(source, Message::Resend { after }, step);
         }
@@ -129,6 +128,7 @@ impl Replica {
     pub(super) fn retry_writes(&mut self, step: &mut Step<'_>) {
         let now = step.now.monotonic;
         let is_late = |at: u64| at + self.settings.retry_ms <= now;
+        let joining = self.configuration.as_ref().and_then(|it| it.syncing());
         for (node, follower) in &mut self.writes.followers {
             if !follower.said_at.is_some_and(is_late) {
                 continue;
@@ -136,8 +136,12 @@ impl Replica {
             follower.said_at = None;
             follower.told = EntryId::ZERO;
             // A joining member may lack what was committed without it: what it confirmed counts.
+            // One that serves has it, and of a chain it confirms to the head only now and then.
             let confirmed = self.writes.confirmed.get(node).copied();
-            let from = confirmed.unwrap_or(self.commit);
+            let from = match joining == Some(*node) {
+                true => confirmed.unwrap_or(self.commit),
+                false => confirmed.unwrap_or_default().max(self.commit),
+            };
             if follower.sent.is_some_and(|sent| from < sent) {
                 follower.sent = Some(from.max(self.log.base()));
             }

@@ -55,6 +55,11 @@ impl SlowMemberDetector {
         };
     }
 
+    /// Whether no member takes longer than any may, in milliseconds.
+    pub(super) fn is_calm(&self, slow_ms: u64) -> bool {
+        self.asked.is_none() && self.delays.values().all(|delay| delay / SHARE <= slow_ms)
+    }
+
     fn delay(&self, node: NodeId) -> u64 {
         self.delays.get(&node).copied().unwrap_or_default() / SHARE
     }

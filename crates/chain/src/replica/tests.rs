@@ -22,6 +22,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_member_at_rest_is_left_alone
     a_collection_opens_by_one_entry
     a_member_ahead_of_an_old_copy_stops
     a_copy_that_serves_behind_its_donor_stops

@@ -120,6 +120,13 @@ impl Replica {
         })
     }
 
+    /// Whether no entry of collection is to come (GC-4).
+    pub(super) fn is_collected(&self) -> bool {
+        let adopted = self.adopted();
+        let safe_point = adopted.map_or(EntryId::ZERO, |adopted| adopted.safe_point);
+        !self.is_head() || safe_point == EntryId::ZERO || self.collect.is_finished
+    }
+
     fn report_floor(&mut self, step: &mut Step<'_>) {
         let Some(report @ Report::Floor { applied, gap, .. }) = self.progress() else {
             return;

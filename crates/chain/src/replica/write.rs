@@ -157,6 +157,13 @@ impl Writes {
         !self.waiting.is_empty()
     }
 
+    /// Whether every follower has answered what was sent to it, and nothing is to be said.
+    pub(super) fn are_said(&self) -> bool {
+        let mut followers = self.followers.values();
+        let is_said = |it: &Follower| it.sent.is_some() && it.said_at.is_none();
+        followers.all(is_said) && !self.resend_due && !self.tells_head
+    }
+
     /// What `node` has confirmed in this epoch.
     pub(super) fn confirmed_by(&self, node: NodeId) -> EntryId {
         self.confirmed.get(&node).copied().unwrap_or_default()

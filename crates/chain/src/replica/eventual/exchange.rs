@@ -61,6 +61,11 @@ impl Exchange {
         self.is_carried = is_carried;
     }
 
+    /// Whether the overlays of `others` were merged in this epoch: none is asked for.
+    pub(super) fn has_merged(&self, others: &[NodeId]) -> bool {
+        others.iter().all(|other| self.merged.contains_key(other))
+    }
+
     pub(super) fn on_heard(&mut self, from: NodeId) {
         self.adopted.insert(from);
     }

@@ -145,7 +145,7 @@ impl Replica {
     }
 
     /// Everyone else of the write path.
-    pub(super) fn others(&self) -> Vec<NodeId> {
+    pub(in crate::replica) fn others(&self) -> Vec<NodeId> {
         let adopted = self.adopted();
         adopted.map_or(Vec::new(), |adopted| adopted.others(self.me.node).collect())
     }

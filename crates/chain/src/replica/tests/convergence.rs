@@ -254,6 +254,7 @@ impl Run {
         for (node, member) in &self.cluster.members {
             let counts = member.replica.eventual_counts();
             assert_eq!((counts.held, counts.quarantined), (0, 0), "at n{node}");
+            assert!(member.replica.is_at_rest(), "REST-1: at n{node}");
             let differences = self.cluster.differences(1, *node);
             assert!(differences.is_empty(), "n1 and n{node}: {differences:?}");
         }

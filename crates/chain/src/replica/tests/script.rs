@@ -25,7 +25,7 @@
 //! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
 //! compared 1                        how often member 1 compared a part of what it fills from
 //! run                               disks and links work until nothing is left to do
-//! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · skew 1 600 · state · held
+//! flush · sync 1 · deliver 1 2 · drop 1 2 · crash 1 · tick 300 · skew 1 600 · state · held · rests
 //! ```
 
 use std::error::Error;
@@ -149,6 +149,7 @@ impl Script {
             "state" => self.state(),
             "counts" => self.counts(),
             "waits" => self.waits(),
+            "rests" => self.rests(),
             "settle" => self.settle(words)?,
             "load" => self.load(words, options)?,
             "hold" => each(words, |node| cluster.hold(node))?,
@@ -513,6 +514,16 @@ impl Script {
         for (node, member) in self.0.members.iter().filter(|(_, it)| it.is_up) {
             let waits = member.replica.wait_reasons(self.0.now);
             let event = format!("n{node} waits for {waits:?}");
+            self.0.events.push(event);
+        }
+    }
+
+    fn rests(&mut self) {
+        for (node, member) in self.0.members.iter().filter(|(_, it)| it.is_up) {
+            let event = match member.replica.is_at_rest() {
+                true => format!("n{node} rests"),
+                false => format!("n{node} does not rest"),
+            };
             self.0.events.push(event);
         }
     }
