@@ -39,6 +39,7 @@ TURN_SECONDS_SMALL = 1
 ITEMS = 200
 CONNECTIONS_EACH = 8
 COPIES = 3
+OPERATIONS = "put", "get"
 TICKS = os.sysconf("SC_CLK_TCK")
 # Not the machine's disk, which would be shared by all.
 IN_MEMORY = pathlib.Path("/dev/shm")
@@ -152,10 +153,12 @@ def measure_whole(options, report):
 
 
 class Domains:
-    """A domain for each process, and load on all of them at once."""
+    """A domain for each process, and load of one kind on all of them at once: gets are checked
+    against what was put first."""
 
-    def __init__(self, cluster):
-        self.names = [f"load-{number}" for number in range(len(cluster.names))]
+    def __init__(self, cluster, operation):
+        self.operation = operation
+        self.names = [f"{operation}-{number}" for number in range(len(cluster.names))]
         for name in self.names:
             create = {"Action": "CreateDomain", "DomainName": name}
             asked = clusters.caller(cluster, cluster.names[0])
@@ -167,13 +170,13 @@ class Domains:
         for name, addresses in self.addresses.items():
             clusters.drive("fill", addresses[:1], domain=name, items=ITEMS, connections=1)
 
-    def rate(self, operation, seconds):
+    def rate(self, seconds):
         """Operations a second of all domains together."""
         # The head decides each put; gets are spread over the members.
         runs = [
             clusters.start(
-                operation,
-                addresses[:1] if operation == "put" else addresses,
+                self.operation,
+                addresses[:1] if self.operation == "put" else addresses,
                 domain=name,
                 items=ITEMS,
                 connections=CONNECTIONS_EACH,
@@ -192,7 +195,7 @@ def measure_nodes(options, report):
         return
     sizes = [3, 4] if options.small else options.nodes
     print(f"scale: each process has {SHARE:.0%} of a core", flush=True)
-    rates = {(operation, size): [] for operation in ("put", "get") for size in sizes}
+    rates = {(operation, size): [] for operation in OPERATIONS for size in sizes}
     scratch = IN_MEMORY if IN_MEMORY.is_dir() else options.scratch
     with contextlib.ExitStack() as stack:
         cap = stack.enter_context(clusters.capped(SHARE))
@@ -202,21 +205,21 @@ def measure_nodes(options, report):
             shape = size, 2 * size
             cluster = stack.enter_context(running(scratch, *shape, lease="30s"))
             cluster.await_members(COPIES)
-            load[size] = Domains(cluster)
+            load.update({(it, size): Domains(cluster, it) for it in OPERATIONS})
             for name, member in cluster.members.items():
                 cap(f"{size}-{name}", member.process.pid)
         seconds = TURN_SECONDS_SMALL if options.small else TURN_SECONDS
         # The first turn pays what members still owe from their start.
         for turn in range(options.runs + 1):
             for size in sizes:
-                for operation in ("put", "get"):
-                    rate = load[size].rate(operation, seconds)
+                for operation in OPERATIONS:
+                    rate = load[operation, size].rate(seconds)
                     if turn > 0:
                         rates[operation, size].append(rate)
     for (operation, size), found in rates.items():
         report.series(f"{size} nodes: strong {operation}s", found, "/s")
     first, *others = sizes
-    for operation in ("put", "get"):
+    for operation in OPERATIONS:
         for size in others:
             name = f"{size} nodes / {first}: strong {operation}s"
             least = round(LINEAR * size / first, 2)

@@ -16,8 +16,12 @@ use crate::clock::monotonic_ms;
 use crate::coordinator::CoordinatorError;
 use crate::status::HealthCause;
 
-/// How often it looks when it hears nothing: sessions end by time.
+/// How often it looks at a chain that does not serve, or whose sessions no other process counts:
+/// they end by time.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often it looks at a chain that serves, or of which nothing is here, when it hears of no
+/// change.
+const LOOK_AT_REST: Duration = Duration::from_secs(1);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +70,8 @@ struct Acting {
 
 /// Starts the controller of `cluster`.
 pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
+    let wakeup = cluster.wakeup.clone();
+    cluster.coordinator.listen(&wakeup);
     let cluster = Arc::downgrade(cluster);
     let builder = std::thread::Builder::new().name("controller".to_owned());
     builder.spawn(move || {
@@ -84,7 +90,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
                 process.look();
             }
             tell_trouble(&cluster, &mut troubled);
-            control(&cluster, &mut acting);
+            let is_at_rest = !cluster.is_concerned() || control(&cluster, &mut acting);
             cluster.mend();
             if let Some(newest) = cluster.configuration()
                 && told.as_ref() != Some(&newest)
@@ -93,9 +99,12 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
                 (cluster.tell)(event(&cluster, told.as_deref(), &newest));
                 told = Some(newest);
             }
-            let coordinator = cluster.coordinator.clone();
+            let rests = is_at_rest && cluster.process.is_some() && !cluster.has_trouble();
             drop(cluster);
-            coordinator.wait(LOOK);
+            wakeup.wait(match rests {
+                true => LOOK_AT_REST,
+                false => LOOK,
+            });
         }
     })
 }
@@ -144,12 +153,13 @@ fn is_restored(before: Option<&Configuration>, newest: &Configuration) -> bool {
     }
 }
 
-/// Publishes what the facts ask for. That another controller was first is no matter.
-fn control(cluster: &Cluster, acting: &mut Acting) {
+/// Publishes what the facts ask for. That another controller was first is no matter. Says whether
+/// they ask for nothing, and no time has to pass until they do.
+fn control(cluster: &Cluster, acting: &mut Acting) -> bool {
     let coordinator = &*cluster.coordinator;
     // Before the sessions, which then leave out none of its members.
     let Ok(newest) = coordinator.configuration() else {
-        return;
+        return false;
     };
     let mut observed = observed(
         cluster,
@@ -187,6 +197,12 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
             None
         });
     }
+    // Where none that serves lives, one that returns is waited for, for a time (AL-1).
+    let serves = |newest: &Arc<Configuration>| {
+        let mut living = observed.sessions.iter();
+        living.any(|it| newest.serving().any(|node| node == it.node))
+    };
+    let is_served = newest.as_ref().is_some_and(serves);
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &observed)),
         None => {
@@ -200,11 +216,13 @@ fn control(cluster: &Cluster, acting: &mut Acting) {
     if observed.raise_safe_point {
         acting.raised = Instant::now();
     }
-    if let Some(wanted) = wanted
-        && let Err(error) = coordinator.publish(expected, wanted)
-    {
+    let Some(wanted) = wanted else {
+        return is_served;
+    };
+    if let Err(error) = coordinator.publish(expected, wanted) {
         tracing::warn!(%error, "a configuration was perhaps not published");
     }
+    false
 }
 
 /// What is known, to be read after the configuration.

@@ -66,7 +66,7 @@ impl Cluster {
     }
 
     /// Whether a member here is damaged.
-    fn is_damaged(&self) -> bool {
+    pub(super) fn is_damaged(&self) -> bool {
         self.slots.iter().any(Slot::is_damaged)
     }
 
@@ -148,7 +148,7 @@ impl Cluster {
 }
 
 impl Slot {
-    fn is_damaged(&self) -> bool {
+    pub(super) fn is_damaged(&self) -> bool {
         let running = self.running.read();
         let is_damaged = running
             .as_ref()

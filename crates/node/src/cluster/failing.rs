@@ -123,6 +123,19 @@ impl Cluster {
         }
     }
 
+    /// Whether a member here failed, is damaged, or has stopped.
+    pub(super) fn has_trouble(&self) -> bool {
+        let has_failed = |slot: &Slot| {
+            let running = slot.running.read();
+            let shared = running.as_ref().map(|it| it.member.shared());
+            let is_out = shared.is_some_and(|it| it.failure().is_some() || it.ahead().is_some());
+            is_out || slot.failures.lock().rests()
+        };
+        self.slots
+            .iter()
+            .any(|slot| slot.is_damaged() || has_failed(slot))
+    }
+
     /// Says when the member here has stopped because it is ahead, and when that is over (LD-2).
     fn tell_ahead(&self, slot: &Slot) {
         let running = slot.running.read();

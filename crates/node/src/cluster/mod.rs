@@ -39,7 +39,6 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,8 +49,8 @@ use fader_services::request::Limits;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
-use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator};
-use crate::member::cluster_links::ClusterLinks;
+use crate::coordinator::{Coordinator, CoordinatorError, LocalCoordinator, Wakeup};
+use crate::member::cluster_links::{ClusterLinks, Notifier};
 use crate::member::copying::Copying;
 use crate::member::lease::SessionKeeper;
 use crate::member::local_network::LocalNetwork;
@@ -166,6 +165,8 @@ pub struct Cluster {
     pub(crate) names: OwnNames,
     pub(crate) scans: Semaphore,
     is_closing: AtomicBool,
+    /// Wakes the controller.
+    wakeup: Arc<Wakeup>,
     controller: Mutex<Option<JoinHandle<()>>>,
     /// Who hears of what happens.
     tell: Box<dyn Fn(Event) + Send + Sync>,
@@ -269,6 +270,7 @@ impl Cluster {
             names: OwnNames::default(),
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),
+            wakeup: Arc::default(),
             controller: Mutex::new(None),
             tell: Box::new(tell),
             _lock: lock,
@@ -286,6 +288,7 @@ impl Cluster {
     /// Ends all members in order, and the controller.
     pub(crate) fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
+        self.wakeup.wake();
         if let Some(controller) = self.controller.lock().take()
             && controller.join().is_err()
         {
@@ -361,6 +364,12 @@ impl Cluster {
             is_failed || is_damaged || slot.running.read().is_some()
         };
         self.process.is_none() || self.slots.iter().any(is_here)
+    }
+
+    /// Whether this process has a part in the chain, or is to have one.
+    fn is_concerned(&self) -> bool {
+        let process = self.process.as_ref();
+        self.is_here() || process.is_none_or(Process::is_wanted)
     }
 
     /// The members that are to leave: the chain is placed elsewhere.
@@ -471,10 +480,11 @@ impl Cluster {
         (me, progress): (Identity, Progress),
         failed: &impl Fn(std::io::Error) -> OpenError,
     ) -> Result<Running, OpenError> {
-        let (sender, notices) = mpsc::channel();
+        let wakeup = Arc::new(Wakeup::default());
+        let (notifier, notices) = Notifier::new(wakeup.clone());
         let links = ClusterLinks {
             outbox: self.outbox.clone(),
-            notices: sender,
+            notices: notifier,
             clocks: self.clocks.clone(),
         };
         let (member, recovery) = folder.live(me, Some(links))?;
@@ -498,8 +508,10 @@ impl Cluster {
             shared: member.shared().clone(),
             jobs: member.jobs(),
             notices,
+            wakeup,
             is_ending: is_ending.clone(),
             told: 0,
+            has_told: false,
             progress,
             reports: VecDeque::new(),
             lease: None,

@@ -26,7 +26,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::forward_server::{ForwardServer, Host};
 use super::{Cluster, ClusterSettings, Event, Parts};
-use crate::coordinator::{Coordinator, Fault, LiveNode, ZooKeeperCoordinator};
+use crate::coordinator::{Coordinator, Fault, LiveNode, Wakeup, ZooKeeperCoordinator};
 use crate::peer::{Peer, Peers};
 use crate::settings::{Collections, DomainSource, Settings};
 use crate::status::OpenError;
@@ -85,9 +85,9 @@ impl ProcessContext {
         }
     }
 
-    /// Waits until something may have changed.
-    pub(super) fn wait(&self, time: Duration) {
-        self.coordinator.chain(ChainId::SYSTEM).wait(time);
+    /// Wakes `listener` whenever something may have changed.
+    pub(super) fn listen(&self, listener: &Arc<Wakeup>) {
+        self.coordinator.chain(ChainId::SYSTEM).listen(listener);
     }
 
     /// Chains of data that have begun can be given domains, as far as all before them have.

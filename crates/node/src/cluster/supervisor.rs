@@ -21,13 +21,13 @@ use parking_lot::{Mutex, RwLock};
 
 use super::process::{DataChains, ProcessContext, Tell, host};
 use super::{Cluster, Slot};
-use crate::coordinator::LiveNode;
+use crate::coordinator::{LiveNode, Wakeup};
 use crate::member::Member;
 use crate::settings::Settings;
 use crate::status::OpenError;
 
-/// How often it is looked for what is to begin or to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often at least it is looked for what is to begin or to end, if no change is heard of.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often a process without a member pings in the time of a session.
 const PINGS: u32 = 10;
 /// What is put behind the name of a folder that is being deleted.
@@ -37,6 +37,8 @@ const LEFT: &str = "left";
 pub(crate) struct MemberSupervisor {
     home: Arc<ProcessContext>,
     is_ending: Arc<AtomicBool>,
+    /// Wakes the thread.
+    wakeup: Arc<Wakeup>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -48,6 +50,8 @@ impl MemberSupervisor {
         (member, tell): (Settings, Tell),
     ) -> io::Result<Self> {
         let is_ending = Arc::new(AtomicBool::new(false));
+        let wakeup = Arc::new(Wakeup::default());
+        home.listen(&wakeup);
         let mut keeper = SupervisorThread {
             home: home.clone(),
             system,
@@ -56,6 +60,7 @@ impl MemberSupervisor {
             tell,
             told: BTreeMap::new(),
             is_ending: is_ending.clone(),
+            wakeup: wakeup.clone(),
             pinged: None,
         };
         let builder = std::thread::Builder::new().name("hosting".to_owned());
@@ -63,6 +68,7 @@ impl MemberSupervisor {
         Ok(MemberSupervisor {
             home,
             is_ending,
+            wakeup,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -70,6 +76,7 @@ impl MemberSupervisor {
     /// Nothing begins or ends after that.
     pub(crate) fn close(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
+        self.wakeup.wake();
         if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
         {
@@ -88,6 +95,7 @@ struct SupervisorThread {
     /// What was told last of a chain whose member does not start.
     told: BTreeMap<ChainId, String>,
     is_ending: Arc<AtomicBool>,
+    wakeup: Arc<Wakeup>,
     /// When it pinged last for a process without a member.
     pinged: Option<Instant>,
 }
@@ -95,6 +103,7 @@ struct SupervisorThread {
 impl SupervisorThread {
     fn run(&mut self) {
         self.home.stay(true);
+        let look = LOOK.min(self.home.coordinator().cluster().session / PINGS);
         while let Some(data) = self.data.upgrade() {
             if self.is_ending.load(Ordering::Relaxed) {
                 return;
@@ -109,7 +118,7 @@ impl SupervisorThread {
             self.home.count_placeable(&chains);
             self.advance(&chains);
             drop(chains);
-            self.home.wait(LOOK);
+            self.wakeup.wait(look);
         }
     }
 

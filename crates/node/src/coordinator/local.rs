@@ -26,8 +26,9 @@ use fader_chain::{
     Configuration, DecodeError, DiskId, EntryId, Identity, Incarnation, NodeId, Progress, Reader,
     Report, Version, put_bytes, put_varint,
 };
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
+use super::wakeup::{Listeners, Wakeup};
 use super::{Coordinator, CoordinatorError, Outage, PingTime};
 use crate::clock::monotonic_ms;
 use crate::status::OpenError;
@@ -78,7 +79,7 @@ pub struct LocalCoordinator {
     folder: PathBuf,
     session: Duration,
     state: Mutex<State>,
-    changed: Condvar,
+    listeners: Listeners,
 }
 
 impl LocalCoordinator {
@@ -113,7 +114,7 @@ impl LocalCoordinator {
                 kept,
                 ..State::default()
             }),
-            changed: Condvar::new(),
+            listeners: Listeners::default(),
         })
     }
 
@@ -136,7 +137,7 @@ impl LocalCoordinator {
         written.map_err(|error| Outage::system(&error))?;
         state.kept = kept;
         state.progress.clear();
-        self.changed.notify_all();
+        self.listeners.wake();
         Ok(())
     }
 
@@ -233,7 +234,7 @@ impl Coordinator for LocalCoordinator {
             disk,
         };
         state.sessions.insert(member, Instant::now());
-        self.changed.notify_all();
+        self.listeners.wake();
         Ok(member)
     }
 
@@ -257,7 +258,7 @@ impl Coordinator for LocalCoordinator {
             self.keep_progress(&mut state);
         }
         drop(state);
-        self.changed.notify_all();
+        self.listeners.wake();
     }
 
     fn configuration(&self) -> Result<Option<Arc<Configuration>>, CoordinatorError> {
@@ -293,7 +294,7 @@ impl Coordinator for LocalCoordinator {
             _ => self.keep_if_due(&mut state),
         }
         state.reports.note(member.node, report);
-        self.changed.notify_all();
+        self.listeners.wake();
     }
 
     fn sessions(&self) -> Vec<Identity> {
@@ -323,9 +324,8 @@ impl Coordinator for LocalCoordinator {
         true
     }
 
-    fn wait(&self, time: Duration) {
-        let mut state = self.state.lock();
-        self.changed.wait_for(&mut state, time);
+    fn listen(&self, listener: &Arc<Wakeup>) {
+        self.listeners.add(listener);
     }
 }
 

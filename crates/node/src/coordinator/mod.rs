@@ -9,6 +9,7 @@
 
 mod local;
 mod single_node;
+mod wakeup;
 mod zookeeper;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use fader_zookeeper::EnsembleError;
 
 pub use local::LocalCoordinator;
 pub(crate) use single_node::Alone;
+pub use wakeup::Wakeup;
 pub use zookeeper::{
     AbsentDisk, ChainCoordinator, ClusterRecord, ClusterStatus, FaultOf, LiveNode, StatusReader,
     Tls, TlsError, ZooKeeperCoordinator, ZooKeeperSettings,
@@ -106,12 +108,6 @@ pub enum Outage {
         epoch: u64,
         /// The epoch that this node has.
         known: u64,
-    },
-    /// A znode is not what Fader wrote.
-    #[error("{context}")]
-    Damaged {
-        /// Which znode, and what is wrong with it.
-        context: String,
     },
     /// The watcher of ZooKeeper began again.
     #[error("the coordinator's watcher lost its place")]
@@ -273,6 +269,8 @@ pub trait Coordinator: Send + Sync {
     /// Whether it could be asked the last time.
     fn is_reachable(&self) -> bool;
 
-    /// Waits until something may have changed, or until the time is over (COORD-4).
-    fn wait(&self, time: Duration);
+    /// Wakes `listener` whenever something may have changed, as long as it is there (COORD-4). That
+    /// a session is over by time is a change where others tell it, and none where this process
+    /// counts the time itself ([`LocalCoordinator`]).
+    fn listen(&self, listener: &Arc<Wakeup>);
 }

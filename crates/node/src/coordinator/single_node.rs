@@ -12,7 +12,7 @@ use fader_chain::{
     UncleanRecovery, Version, Wiring,
 };
 
-use super::{Coordinator, CoordinatorError, PingTime, SESSION};
+use super::{Coordinator, CoordinatorError, PingTime, SESSION, Wakeup};
 
 /// The number of a member that has no company.
 const ALONE: NodeId = NodeId(1);
@@ -117,5 +117,5 @@ impl Coordinator for Alone {
         true
     }
 
-    fn wait(&self, _time: Duration) {}
+    fn listen(&self, _listener: &Arc<Wakeup>) {}
 }

@@ -1,10 +1,11 @@
 //! What a member of a chain of several has beside itself.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use fader_chain::Report;
 
+use crate::coordinator::Wakeup;
 use crate::peer::{Outbox, PeerClocks};
 
 /// The ways of a member to others.
@@ -12,9 +13,61 @@ pub(crate) struct ClusterLinks {
     /// The way to the other members.
     pub(crate) outbox: Arc<dyn Outbox>,
     /// The way to the coordinator.
-    pub(crate) notices: Sender<MemberEvent>,
+    pub(crate) notices: Notifier,
     /// The lease clocks of other processes.
     pub(crate) clocks: Arc<PeerClocks>,
+}
+
+/// The member's end of the way to the keeper of its session.
+#[derive(Clone)]
+pub(crate) struct Notifier {
+    /// `None` when it is dropped: the keeper is woken after that.
+    sender: Option<Sender<MemberEvent>>,
+    wakeup: Arc<Wakeup>,
+}
+
+impl Notifier {
+    /// The two ends of a way: each event wakes the thread of `wakeup`.
+    pub(crate) fn new(wakeup: Arc<Wakeup>) -> (Self, Notices) {
+        let (sender, events) = channel();
+        let sender = Some(sender);
+        (Notifier { sender, wakeup }, Notices { events })
+    }
+
+    /// Tells the keeper; it is gone only when the node is closing.
+    pub(crate) fn notify(&self, event: MemberEvent) {
+        if let Some(sender) = &self.sender {
+            drop(sender.send(event));
+        }
+        self.wakeup.wake();
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        self.sender = None;
+        self.wakeup.wake();
+    }
+}
+
+/// The keeper's end.
+pub(crate) struct Notices {
+    events: Receiver<MemberEvent>,
+}
+
+impl Notices {
+    /// The next event that has come.
+    ///
+    /// # Errors
+    /// [`TryRecvError`]: none has, or the member has ended and none will.
+    pub(crate) fn next(&self) -> Result<MemberEvent, TryRecvError> {
+        self.events.try_recv()
+    }
+
+    /// The events until the member has ended.
+    pub(crate) fn last(&self) -> impl Iterator<Item = MemberEvent> {
+        std::iter::from_fn(|| self.events.recv().ok())
+    }
 }
 
 /// What a member says to the thread that keeps its session.

@@ -10,25 +10,25 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use fader_chain::membership::{Stillness, stillness};
 use fader_chain::{ALL_GUARDS, EntryId, Identity, Progress, Report};
 
-use super::cluster_links::{Lease, MemberEvent};
+use super::cluster_links::{Lease, MemberEvent, Notices};
 use super::copying::Copying;
 use super::local_network::LocalNetwork;
 use super::state::Shared;
 use super::thread::Job;
 use crate::clock::monotonic_ms;
-use crate::coordinator::{Coordinator, CoordinatorError, PingTime, lease};
+use crate::coordinator::{Coordinator, CoordinatorError, PingTime, Wakeup, lease};
 use crate::peer::Outbox;
 use crate::random;
 
 /// How often a member pings in the time of a session.
 const PINGS: u32 = 10;
-/// How often it looks at the configuration, and whether it is to end.
+/// How often it looks while something is not as it should be.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a member waits that was left out for the first time, and how often that doubles.
 const LEFT_OUT: Duration = Duration::from_secs(1);
@@ -43,10 +43,14 @@ pub(crate) struct SessionKeeper {
     pub(crate) links: Arc<LocalNetwork>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: SyncSender<Job>,
-    pub(crate) notices: Receiver<MemberEvent>,
+    pub(crate) notices: Notices,
+    /// Wakes this thread: an event of the member, or a change of what the coordinator knows.
+    pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) is_ending: Arc<AtomicBool>,
     /// The epoch of the last configuration passed on in this incarnation.
     pub(crate) told: u64,
+    /// Whether the member and the coordinator know all that there is to tell.
+    pub(crate) has_told: bool,
     pub(crate) reports: VecDeque<Report>,
     /// The newest lease that the member's thread was not told of yet.
     pub(crate) lease: Option<Lease>,
@@ -72,21 +76,13 @@ pub(crate) struct SessionKeeper {
 impl SessionKeeper {
     /// Keeps the session until the member ends. Which incarnation is the last one.
     pub(crate) fn run(mut self) -> Identity {
+        self.coordinator.listen(&self.wakeup);
         let mut ping_at = Instant::now();
         while !self.is_ending.load(Ordering::Relaxed) {
+            self.wakeup.wait(self.patience(ping_at));
             self.shared.gate.pass();
-            match self.notices.recv_timeout(LOOK) {
-                Ok(MemberEvent::Report(report)) => self.on_report(report),
-                Ok(MemberEvent::IncarnationOver) => {
-                    (self.is_over, self.has_stopped) = (true, false)
-                }
-                Ok(MemberEvent::LeftOut) => self.wait_longer(),
-                Ok(MemberEvent::Stopped) => {
-                    self.coordinator.close(self.me);
-                    self.has_stopped = true;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+            if !self.hear() {
+                break;
             }
             // The coordinator is on side 0.
             if self.has_stopped || self.links.side(self.me.node) != 0 {
@@ -113,6 +109,41 @@ impl SessionKeeper {
         self.end()
     }
 
+    /// Until the next ping, where all is told; else it looks again and again.
+    fn patience(&self, ping_at: Instant) -> Duration {
+        let is_steady = self.has_told && !self.is_over && !self.has_stopped;
+        match ping_at.saturating_duration_since(Instant::now()) {
+            left if is_steady && LOOK < left => left,
+            _ => LOOK,
+        }
+    }
+
+    /// Takes what the member says; whether it may say more.
+    fn hear(&mut self) -> bool {
+        loop {
+            match self.notices.next() {
+                Ok(MemberEvent::Report(report)) => self.on_report(report),
+                Ok(over) => self.on_over(&over),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// The incarnation is over; the coordinator is told what it reported before that.
+    fn on_over(&mut self, event: &MemberEvent) {
+        self.report_if_heard();
+        match event {
+            MemberEvent::Report(_) => {}
+            MemberEvent::IncarnationOver => (self.is_over, self.has_stopped) = (true, false),
+            MemberEvent::LeftOut => self.wait_longer(),
+            MemberEvent::Stopped => {
+                self.coordinator.close(self.me);
+                self.has_stopped = true;
+            }
+        }
+    }
+
     fn on_report(&mut self, report: Report) {
         self.progress.note(&report);
         self.reports.push_back(report);
@@ -123,17 +154,21 @@ impl SessionKeeper {
 
     /// A member that ends in order says at last how far it came (COORD-5).
     fn end(mut self) -> Identity {
-        let notices = std::iter::from_fn(|| self.notices.recv().ok());
-        let reports = notices.filter_map(|notice| match notice {
+        let reports = self.notices.last().filter_map(|event| match event {
             MemberEvent::Report(report) => Some(report),
             _ => None,
         });
         let last: Vec<Report> = reports.collect();
         last.into_iter().for_each(|report| self.on_report(report));
+        self.report_if_heard();
+        self.me
+    }
+
+    /// Reports, if the incarnation lives and the coordinator is on its side.
+    fn report_if_heard(&mut self) {
         if !self.is_over && !self.has_stopped && self.links.side(self.me.node) == 0 {
             self.report();
         }
-        self.me
     }
 
     fn report(&mut self) {
@@ -202,8 +237,10 @@ impl SessionKeeper {
         if self.lease.is_some_and(|lease| self.send(Job::Lease(lease))) {
             self.lease = None;
         }
-        if let Ok(Some(newest)) = self.coordinator.configuration()
-            && self.told < newest.epoch
+        let newest = self.coordinator.configuration().ok().flatten();
+        let news = newest.filter(|newest| self.told < newest.epoch);
+        self.has_told = self.lease.is_none() && news.is_none();
+        if let Some(newest) = news
             && self.send(Job::Configuration(newest.clone()))
         {
             self.told = newest.epoch;

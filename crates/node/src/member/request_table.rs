@@ -115,6 +115,11 @@ impl RequestTable {
         works.any(|work| matches!(**work, PendingRequest::Close(other) if other == collection))
     }
 
+    /// Whether any request is in the thread's hands.
+    pub(super) fn has_any(&self) -> bool {
+        self.has_waiters() || !self.works.borrow().is_empty()
+    }
+
     /// Takes a request.
     pub(crate) fn put(&mut self, work: Box<PendingRequest>) -> CorrelationId {
         let token = self.token();

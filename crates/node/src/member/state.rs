@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(super) behind: Mutex<Vec<ReplicationLag>>,
     /// What it waits for, and when it said so.
     waits: Mutex<(Vec<WaitReason>, Option<Instant>)>,
+    /// Whether the thread does nothing since there is nothing to do.
+    is_at_rest: AtomicBool,
     pub(crate) blockers: DrainBlockers,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
@@ -78,6 +80,7 @@ impl Shared {
             known: Mutex::default(),
             behind: Mutex::default(),
             waits: Mutex::default(),
+            is_at_rest: AtomicBool::new(false),
             blockers: DrainBlockers::default(),
             _lock: lock,
         }
@@ -210,8 +213,22 @@ impl Shared {
         (waits.clone(), said_at.map(|at| at.elapsed()))
     }
 
-    /// For how long the member's thread has done nothing.
+    /// The member's thread begins to rest, or moves again. No other thread writes this.
+    pub(super) fn on_rest(&self, is_at_rest: bool) {
+        if self.is_at_rest.load(Ordering::Relaxed) == is_at_rest {
+            return;
+        }
+        if !is_at_rest && let Some(said_at) = &mut self.waits.lock().1 {
+            *said_at = Instant::now();
+        }
+        self.is_at_rest.store(is_at_rest, Ordering::Release);
+    }
+
+    /// For how long the member's thread has done nothing although it may have work (SL-6).
     pub(crate) fn still_for(&self) -> Duration {
+        if self.is_at_rest.load(Ordering::Acquire) {
+            return Duration::ZERO;
+        }
         let said_at = self.waits.lock().1;
         said_at.map_or(Duration::ZERO, |at| at.elapsed())
     }

@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use fader_chain::{
@@ -25,7 +25,7 @@ use fader_chain::{
 };
 use fader_services::Table;
 
-use super::cluster_links::{ClusterLinks, Lease, MemberEvent};
+use super::cluster_links::{ClusterLinks, Lease, MemberEvent, Notifier};
 use super::fetching::Holding;
 use super::mode_drain::DrainingDomains;
 use super::pending::PendingRequest;
@@ -47,6 +47,9 @@ mod effects;
 const TICK: Duration = Duration::from_millis(100);
 /// The same for a member of a chain of several, which may have to say something again.
 const TICK_IN_COMPANY: Duration = Duration::from_millis(20);
+/// The same where nothing is under way, which is as long as the shortest period of what it does by
+/// itself (REST-1).
+const TICK_AT_REST: Duration = Duration::from_secs(1);
 /// Jobs in one turn.
 const BATCH_JOBS: usize = 512;
 /// Bytes of records in one turn, beyond which no further job is taken.
@@ -110,6 +113,8 @@ pub(crate) struct ChainThread {
     /// The lease, and the alarms of clocks that were heeded.
     pub(super) lease: Lease,
     pub(super) alarms: u64,
+    /// Whether nothing is under way, and nothing came since that was found.
+    is_at_rest: bool,
     /// When the replica was told the time last.
     ticked_at: u64,
     /// When it was looked last for clients that have gone while they waited, and the next deadline
@@ -169,6 +174,7 @@ impl ChainThread {
             turned: VecDeque::new(),
             lease: Lease::default(),
             alarms: 0,
+            is_at_rest: false,
             ticked_at: 0,
             looked_at: 0,
             until_ms: None,
@@ -195,8 +201,17 @@ impl ChainThread {
         };
         loop {
             let patience = self.patience();
+            let next = self.jobs.recv_timeout(patience);
             self.shared.gate.pass();
-            let flow = match self.jobs.recv_timeout(patience) {
+            self.shared.on_rest(false);
+            // A lease gives nothing to do: what waits for one is under way.
+            let rests_on = match &next {
+                Ok(Job::Lease(_)) => self.is_at_rest,
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => false,
+                Err(RecvTimeoutError::Timeout) => true,
+            };
+            self.is_at_rest &= rests_on;
+            let flow = match next {
                 Ok(job) => self.iterate(job),
                 Err(RecvTimeoutError::Timeout) => {
                     self.on_idle();
@@ -213,6 +228,8 @@ impl ChainThread {
             self.tick_if_due();
             self.maintain();
             self.publish();
+            self.is_at_rest = rests_on && self.has_nothing_under_way();
+            self.shared.on_rest(self.is_at_rest);
         }
         self.finish();
     }
@@ -227,9 +244,23 @@ impl ChainThread {
 
     fn tick(&self) -> Duration {
         match self.links {
+            _ if self.is_at_rest => TICK_AT_REST,
             None => TICK,
             Some(_) => TICK_IN_COMPANY,
         }
+    }
+
+    /// Whether no request, member or block is waited for.
+    fn has_nothing_under_way(&self) -> bool {
+        let (holding, draining) = (&self.holding, &self.draining_domains);
+        let has_room = self.log_full.is_none() && self.engine_full.is_none();
+        has_room
+            && self.replica.is_at_rest()
+            && !self.requests.has_any()
+            && holding.is_empty()
+            && draining.known.is_empty()
+            && !draining.is_stale
+            && self.rowless.is_empty()
     }
 
     /// Steps with what is queued and makes it durable.
@@ -488,7 +519,7 @@ enum Flow {
 /// Leaves the member failed if the thread ends by a broken invariant, and ends its session at once.
 struct FailOnPanic {
     shared: Arc<Shared>,
-    notices: Option<Sender<MemberEvent>>,
+    notices: Option<Notifier>,
 }
 
 impl Drop for FailOnPanic {
@@ -496,8 +527,7 @@ impl Drop for FailOnPanic {
         if std::thread::panicking() {
             self.shared.set_health(Health::Failed(HealthCause::Broken));
             if let Some(notices) = &self.notices {
-                // Without a keeper of its session there is none.
-                drop(notices.send(MemberEvent::Stopped));
+                notices.notify(MemberEvent::Stopped);
             }
         }
     }

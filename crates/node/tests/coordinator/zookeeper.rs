@@ -18,7 +18,7 @@ use fader_zookeeper::{EnsembleClient, EnsembleConfig};
 use crate::server::{
     Proxy, Server, Way, cluster, cluster_of, join, join_as, place, record, shared,
 };
-use crate::{LONG, eventually, open, safe_point, shown};
+use crate::{LONG, eventually, open, safe_point, shown, wait};
 
 /// Long enough that a busy machine pings in time.
 const SESSION: Duration = Duration::from_secs(3);
@@ -155,7 +155,7 @@ fn keep(coordinator: &ChainCoordinator, incarnation: Identity, is_ending: &Atomi
             coordinator.ping(incarnation),
             Err(CoordinatorError::SessionOver)
         );
-        coordinator.wait(SESSION / 30);
+        wait(coordinator, SESSION / 30);
     }
 }
 
@@ -251,7 +251,7 @@ fn a_process_that_was_absent_takes_no_other_for_dead() {
             let until = Instant::now() + SESSION;
             while Instant::now() < until {
                 assert_eq!(watcher.sessions(), [incarnation], "{way:?}");
-                watcher.wait(SESSION / 30);
+                wait(&watcher, SESSION / 30);
             }
         }
         is_ending.store(true, Ordering::Relaxed);
@@ -340,6 +340,34 @@ fn a_znode_that_someone_edited_or_removed_stops_nothing_else() {
     }
 }
 
+/// What is known stays, and its process writes it anew.
+#[test]
+fn a_session_that_someone_edited_is_written_anew_by_its_process() {
+    let (place, system) = cluster(shared(), LONG);
+    let other = join(&place, "n2", "there:2");
+    let member = open(&system, 1);
+    let second = open(&other, 2);
+    for watching in [&system, &other] {
+        eventually(watching, || watching.sessions() == [member, second]);
+    }
+    let mut by_hand = by_hand(&place);
+    let folder = format!("{}/sessions", place.root);
+    let names = by_hand.children(&folder, false).unwrap();
+    let own = names.iter().find(|name| name.starts_with("1-")).unwrap();
+    let path = format!("{folder}/{own}");
+    by_hand.set(&path, b"by hand", -1).unwrap();
+    eventually(&other, || !other.is_reachable());
+    assert_eq!(other.sessions(), [member, second]);
+    let looked = ZooKeeperCoordinator::look(&place).unwrap_err();
+    assert_eq!(looked.code(), ErrorCode::CoordinatorDamaged);
+    assert!(looked.to_string().contains(&path), "{looked}");
+    eventually(&system, || system.ping(member).is_ok());
+    for watching in [&system, &other] {
+        eventually(watching, || watching.is_reachable());
+        assert_eq!(watching.sessions(), [member, second]);
+    }
+}
+
 /// A chroot that is gone: what is known stays, no lease is given, and it is told.
 #[test]
 fn a_cluster_that_someone_removed_is_told() {
@@ -414,7 +442,7 @@ fn z7_one_session_has_the_lives_of_all_chains() {
     let end = Instant::now() + 2 * SESSION;
     while Instant::now() < end {
         data.ping(second).unwrap();
-        data.wait(SESSION / 30);
+        wait(&data, SESSION / 30);
         assert_eq!(others.sessions(), [second]);
         assert_eq!(other.sessions(), [incarnation]);
     }

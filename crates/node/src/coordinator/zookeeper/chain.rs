@@ -12,7 +12,7 @@ use fader_zookeeper::Changed;
 
 use super::record::Content;
 use super::{ZooKeeperCoordinator, read};
-use crate::coordinator::{Coordinator, CoordinatorError, PingTime};
+use crate::coordinator::{Coordinator, CoordinatorError, PingTime, Wakeup};
 
 /// The coordinator of one chain.
 #[derive(Clone)]
@@ -144,7 +144,7 @@ impl Coordinator for ChainCoordinator {
         self.all.is_reachable()
     }
 
-    fn wait(&self, time: Duration) {
-        self.all.shared.wait(time);
+    fn listen(&self, listener: &Arc<Wakeup>) {
+        self.all.shared.listeners.add(listener);
     }
 }

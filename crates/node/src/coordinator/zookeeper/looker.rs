@@ -214,6 +214,9 @@ impl Looker<'_> {
     fn trouble(&self, unseen: Unseen) -> WatchError {
         let speaks = self.speaks;
         WatchError::Content(match unseen {
+            // Its incarnations may live: nothing is decided without it. Its process writes it anew
+            // with its next ping, or it is ended as others are.
+            Unseen::Damaged(why) => return WatchError::Damaged(why),
             Unseen::Unspoken(version) => Outage::Unspoken { version, speaks },
             Unseen::Older {
                 chain,
@@ -224,7 +227,6 @@ impl Looker<'_> {
                 epoch,
                 known,
             },
-            Unseen::Damaged(context) => Outage::Damaged { context },
             Unseen::Unasked => Outage::Unwatched,
         })
     }

@@ -14,12 +14,13 @@ use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Progress, Version};
 use fader_services::ErrorCode;
 use fader_zookeeper::{EnsembleClient, EnsembleError};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::RwLock;
 
 use super::looker::{LastRead, Looker, WatchError, note_end, note_progress};
 use super::paths::{chain_path, disk_path};
 use super::record::ClusterRecord;
 use super::session::OwnSession;
+use crate::coordinator::wakeup::Listeners;
 
 /// How often everything is read, if no watch fires.
 const LOOK: Duration = Duration::from_millis(100);
@@ -50,8 +51,7 @@ pub(super) struct Shared {
     pub(super) session: OwnSession,
     reading: RwLock<Arc<CoordinatorView>>,
     is_ending: AtomicBool,
-    changes: Mutex<u64>,
-    changed: Condvar,
+    pub(super) listeners: Listeners,
 }
 
 impl Shared {
@@ -74,8 +74,7 @@ impl Shared {
             session: OwnSession::default(),
             reading: RwLock::new(Arc::new(reading)),
             is_ending: AtomicBool::new(false),
-            changes: Mutex::new(0),
-            changed: Condvar::new(),
+            listeners: Listeners::default(),
         }
     }
 
@@ -120,15 +119,7 @@ impl Shared {
         change(&mut next);
         *reading = Arc::new(next);
         drop(reading);
-        *self.changes.lock() += 1;
-        self.changed.notify_all();
-    }
-
-    pub(super) fn wait(&self, time: Duration) {
-        let mut changes = self.changes.lock();
-        let before = *changes;
-        let is_old = |changes: &mut u64| *changes == before;
-        self.changed.wait_while_for(&mut changes, is_old, time);
+        self.listeners.wake();
     }
 
     pub(super) fn end(&self) {

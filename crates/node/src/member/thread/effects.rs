@@ -43,8 +43,7 @@ impl ChainThread {
 
     pub(in crate::member) fn notify(&self, notice: MemberEvent) {
         if let Some(links) = &self.links {
-            // The keeper of the session is gone only when the node is closing.
-            drop(links.notices.send(notice));
+            links.notices.notify(notice);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::SyncSender;
 
 use bytes::Bytes;
 use fader_chain::clocks::Frame;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::monotonic_ms;
-use crate::member::cluster_links::{ClusterLinks, Lease, MemberEvent};
+use crate::member::cluster_links::{ClusterLinks, Lease, Notices, Notifier};
 use crate::member::pending::PendingRequest;
 use crate::member::thread::Job;
 use crate::member::{Folder, Member};
@@ -49,7 +49,7 @@ struct Replica {
     me: Identity,
     peers: Arc<Peers>,
     member: Member,
-    _notices: Mutex<Receiver<MemberEvent>>,
+    _notices: Mutex<Notices>,
 }
 
 fn replica(number: u32, key: &ClusterKey) -> Replica {
@@ -70,11 +70,11 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let inbox = Arc::new(Jobs::default());
     let peers = Peers::start(listener, me, (CLUSTER, SESSION), key.clone(), inbox.clone()).unwrap();
-    let (sender, notices) = channel();
+    let (notifier, notices) = Notifier::new(Arc::default());
     let links = ClusterLinks {
         clocks: peers.clocks().clone(),
         outbox: peers.way(CHAIN),
-        notices: sender,
+        notices: notifier,
     };
     let (member, _) = folder.live(me, Some(links)).unwrap();
     *inbox.0.lock() = Some(member.jobs());
