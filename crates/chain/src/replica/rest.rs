@@ -2,8 +2,8 @@
 //! then leave out ticks. Any other input ends the rest.
 //!
 //! Invariants:
-//! - REST-1 of a replica at rest a tick has no effect but a digest and a report (GC-1), or an
-//!   entry that removes idle clients (XO-4).
+//! - REST-1 at rest a tick has no effect but a digest, a report (GC-1), or an entry that removes
+//!   idle clients (XO-4).
 //!
 //! Deliberately absent: for how long it rests; those periods are a second and more, and the shell
 //! bounds its own.
