@@ -126,6 +126,8 @@ pub enum Guard {
     Exchange,
     /// EX-1: and the others' commit is waited for, not taken over.
     ExchangeCommit,
+    /// EX-3: those of a part of the members count if they meet every quorum of earlier epochs.
+    ExchangeMeets,
     /// D2: an operation leaves by its name.
     SettleByName,
     /// D4: an element leaves for committed state only.

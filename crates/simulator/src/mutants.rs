@@ -83,6 +83,7 @@ const MUTANTS: &[Mutant] = &[
     (&[Guard::MembersAreSame], Scenario("star-quorum-crash")),
     (&[Guard::JointW], Scenario("star-quorum-join")),
     (&[Guard::Exchange], Scenario("star-quorum-crash")),
+    (&[Guard::ExchangeMeets], Scenario("star-quorum-crash")),
     (&[Guard::ExchangeCommit], Scenario("star-quorum-loss")),
     (&[Guard::SettleByName], Seed(7)),
     (&[Guard::PruneCommitted], Seed(4)),

@@ -142,7 +142,8 @@ impl Replica {
             self.joining.rest_until(until);
         }
         self.collect.on_epoch();
-        self.eventual.on_epoch(self.configuration.as_deref(), &next);
+        let previous = self.configuration.as_deref();
+        self.eventual.on_epoch(previous, &next, has_exchanged);
         self.eventual.carry_exchange(self.goes_on && has_exchanged);
         self.configuration = Some(next);
     }

@@ -185,8 +185,13 @@ impl Eventual {
     }
 
     /// What was counted and asked in the old epoch is void.
-    pub(super) fn on_epoch(&mut self, previous: Option<&Configuration>, next: &Configuration) {
-        self.exchange.on_epoch(previous, next);
+    pub(super) fn on_epoch(
+        &mut self,
+        previous: Option<&Configuration>,
+        next: &Configuration,
+        had_all: bool,
+    ) {
+        self.exchange.on_epoch(previous, next, had_all);
         self.clock.forget_peers();
         self.handed_on_at = None;
         self.owed.clear();

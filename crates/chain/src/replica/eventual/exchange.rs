@@ -1,17 +1,20 @@
-//! Quorums across epochs: exchanging overlays when members may have gone (EX-1). Acknowledging with
-//! every quorum that may still be claimed when members may have come (EX-2).
+//! Quorums across epochs: exchanging overlays when members may have gone (EX-1, EX-3).
+//! Acknowledging with every quorum that may still be claimed when members may have come (EX-2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::config::{Configuration, NodeId};
+use crate::config::{ChainMember, Configuration, NodeId};
 use crate::guard::Guard;
 use crate::message::Message;
 use crate::operation::Operation;
 use crate::replica::{PossibleInputs, Replica, Step};
 use crate::stamp::EntryId;
 use crate::view::ViewError;
+
+/// Epochs without a whole exchange that are remembered. After more, all overlays are waited for.
+const SINCE_MAX: usize = 16;
 
 /// What is known of the others' adoption of this epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,6 +23,10 @@ pub(super) struct Exchange {
     merged: BTreeMap<NodeId, EntryId>,
     /// AD-8: whether they were merged in an epoch before, and no membership has changed since.
     is_carried: bool,
+    /// The configurations since the last epoch in which all overlays were merged, that one first.
+    since: Vec<Configuration>,
+    /// Whether there was such an epoch, and those are all.
+    knows_since: bool,
     /// When the others were last asked for theirs.
     said_at: Option<u64>,
     /// Who is known to have adopted this epoch.
@@ -33,7 +40,14 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn on_epoch(&mut self, previous: Option<&Configuration>, next: &Configuration) {
+    /// `had_all` says whether all overlays were merged in the previous epoch.
+    pub(super) fn on_epoch(
+        &mut self,
+        previous: Option<&Configuration>,
+        next: &Configuration,
+        had_all: bool,
+    ) {
+        self.note_since(previous, next, had_all);
         let goes_on = |it: &&Configuration| it.epoch + 1 == next.epoch && it.is_headed_as(next);
         self.headed_since = match previous.filter(goes_on) {
             Some(previous) => self.headed_since.or(Some(previous.epoch)),
@@ -54,6 +68,24 @@ impl Exchange {
                 self.earlier.push(previous.clone());
                 self.knows_earlier &= next.epoch == previous.epoch + 1;
             }
+        }
+    }
+
+    fn note_since(
+        &mut self,
+        previous: Option<&Configuration>,
+        next: &Configuration,
+        had_all: bool,
+    ) {
+        if had_all {
+            self.since.clear();
+            self.knows_since = true;
+        }
+        let is_next = previous.is_some_and(|it| it.epoch + 1 == next.epoch);
+        self.knows_since &= is_next && self.since.len() < SINCE_MAX;
+        match previous.filter(|_| self.knows_since) {
+            Some(previous) => self.since.push(previous.clone()),
+            None => self.since.clear(),
         }
     }
 
@@ -79,6 +111,7 @@ impl Exchange {
     ) {
         if ahead.claims || ahead.time {
             (&self.merged, self.is_carried).hash(state);
+            (&self.since, self.knows_since).hash(state);
         }
         if ahead.time {
             self.said_at.hash(state);
@@ -96,6 +129,23 @@ impl Exchange {
     pub(super) fn is_adopted_by_all(&self, adopted: &Configuration, me: NodeId) -> bool {
         let mut others = adopted.others(me);
         others.all(|other| self.adopted.contains(&other))
+    }
+
+    /// EX-3: whether the merged overlays and that of `me` meet every W of earlier epochs that a
+    /// claim of R = `r` in `adopted` is about. A member counts in the incarnation that it had then.
+    fn meets_earlier(&self, adopted: &Configuration, me: NodeId, r: usize) -> bool {
+        let is_here = |member: &ChainMember| {
+            let has_told = member.node == me || self.merged.contains_key(&member.node);
+            let is_same = |now: &ChainMember| now.identity() == member.identity();
+            has_told && adopted.member(member.node).is_some_and(is_same)
+        };
+        let meets = |earlier: &Configuration| {
+            let here = earlier.members.iter().filter(|it| is_here(it)).count();
+            // Of W > N - R members any one is among so many.
+            let needed = (earlier.size() + r).saturating_sub(adopted.size());
+            needed.max(1) <= here
+        };
+        self.knows_since && self.since.iter().all(meets)
     }
 
     /// Whether the chain is known to have had one head from `epoch` on.
@@ -123,18 +173,33 @@ impl Exchange {
 }
 
 impl Replica {
-    /// EX-1: whether this member may claim a quorum. It has what any member of this epoch held when
-    /// it became ready, as an operation or as committed state.
+    /// EX-1: whether this member may claim any quorum. It has what any member of this epoch held
+    /// when it became ready, as an operation or as committed state.
     pub(in crate::replica) fn has_exchanged(&self) -> bool {
-        if self.eventual.exchange.is_carried {
-            return !self.is_withholding();
-        }
-        let merged = &self.eventual.exchange.merged;
-        let is_merged = !self.guards.has(Guard::Exchange)
-            || self.others().iter().all(|other| merged.contains_key(other));
-        let commit = merged.values().max().copied().unwrap_or_default();
-        let is_whole = is_merged && !self.is_withholding();
-        is_whole && (commit <= self.log.applied() || !self.guards.has(Guard::ExchangeCommit))
+        let exchange = &self.eventual.exchange;
+        let has_all = exchange.has_merged(&self.others());
+        exchange.is_carried && !self.is_withholding() || self.has_applied_merged(has_all)
+    }
+
+    /// EX-3: whether this member may claim a quorum of `r` for a read. It has what met every W with
+    /// R + W > N in an earlier epoch, though a member be silent.
+    pub(super) fn has_exchanged_for(&self, r: usize) -> bool {
+        let adopted = self.adopted().filter(|_| self.is_ready());
+        let meets = adopted.is_some_and(|adopted| {
+            let exchange = &self.eventual.exchange;
+            exchange.meets_earlier(adopted, self.me.node, r)
+                || !self.guards.has(Guard::ExchangeMeets)
+        });
+        self.has_exchanged() || self.has_applied_merged(meets)
+    }
+
+    /// Whether the overlays `suffice`, and the greatest commit that came with one is applied here.
+    fn has_applied_merged(&self, suffice: bool) -> bool {
+        let merged = self.eventual.exchange.merged.values();
+        let commit = merged.max().copied().unwrap_or_default();
+        let is_whole = suffice || !self.guards.has(Guard::Exchange);
+        let is_applied = commit <= self.log.applied() || !self.guards.has(Guard::ExchangeCommit);
+        is_whole && is_applied && !self.is_withholding()
     }
 
     /// Says to all what the overlay holds, and asks for theirs until it has them.

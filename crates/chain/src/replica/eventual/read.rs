@@ -140,7 +140,8 @@ impl Replica {
             return Ok(());
         }
         // ER-2: who may meet a quorum of an older epoch has what that quorum held.
-        if is_claim && !self.has_exchanged() {
+        let r = self.eventual.reads[&number].r;
+        if is_claim && !self.has_exchanged_for(r) {
             return Ok(());
         }
         let at = self.log.applied();

@@ -92,6 +92,9 @@ missed! {
     exchange: Exchange,
         "a_quorum_after_a_removal_waits_for_the_overlays"
         => "n3 answers 12: at 1.1, tentatively: k=a";
+    exchange_meets: ExchangeMeets,
+        "a_quorum_after_a_removal_waits_for_the_overlays"
+        => "n3 answers 12: at 1.1, tentatively: k=a";
     exchange_commit: ExchangeCommit,
         "a_quorum_after_a_removal_waits_for_the_commit"
         => "n3 answers 12: at 0.0";
