@@ -324,7 +324,7 @@ pub(super) fn attempt(
         return Ok(None);
     };
     let begun = member.shared().newest();
-    let attempt = blocks::attempt(&*member.snapshot(), entry.collection, (id, begun))?;
+    let attempt = blocks::attempt(&*member.snapshot(), entry.collection, id, begun)?;
     Ok(attempt.map(|attempt| (entry.collection, attempt)))
 }
 

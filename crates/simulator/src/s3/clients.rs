@@ -286,7 +286,7 @@ impl World {
         let here = &self.chain.members[member];
         let collection = self.context(&here.state, 0).collection?;
         let begun = here.log[..here.applied].last().map(|entry| entry.id)?;
-        let attempt = blocks::attempt(&here.state, collection, (id, begun));
+        let attempt = blocks::attempt(&here.state, collection, id, begun);
         Some((collection, attempt.expect(READABLE)?))
     }
 

@@ -134,7 +134,7 @@ impl World {
                     }
                     None => {
                         let token = fader_chain::CorrelationId(call as u64);
-                        waiters.wait(token, collection, wait, (now_ms, size))
+                        waiters.wait(token, collection, wait, now_ms, size)
                     }
                 };
                 self.count("waits");
@@ -265,9 +265,10 @@ impl World {
             if !chain.is_served() {
                 return;
             }
-            let when = (chain.id, chain.wall_ms(self.now));
-            let terms = (&self.limits, &self.guards);
-            let changes = request::upkeep(&chain.newest, terms, when, ROWS).expect(READABLE);
+            let (view, now_ms) = (&chain.newest, chain.wall_ms(self.now));
+            let (limits, guards) = (&self.limits, &self.guards);
+            let changes = request::upkeep(view, limits, guards, chain.id, now_ms, ROWS);
+            let changes = changes.expect(READABLE);
             if changes.is_empty() {
                 return;
             }
