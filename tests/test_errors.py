@@ -1,35 +1,54 @@
 """Failures of commands: message, code, and what to do, as docs/reference/errors.md lists them."""
 
 import contextlib
+import http.client
 import http.server
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import threading
+import time
 import urllib.parse
+import urllib.request
 
 import pytest
 import server as servers
+from botocore.exceptions import ClientError
+from processes import START_SECONDS_MAX, Processes, ZooKeeper, at_any
+from s3_calls import client_of
+from sdb_calls import get, put
 from server import Server
 
 ROOT = pathlib.Path(__file__).parent.parent
-# Codes that no test names yet. The list only becomes shorter.
-WITHOUT_A_TEST = set(
-    """
-    cluster-refused domain-moves block-memory
-    """.split()
-)
 
 BLOCK = re.compile(r"\Aerror: (.+?)\n  code: ([a-z-]+)\n  do: ([^\n]+)\n\Z", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def rows():
-    """Exit code and action of each code, as the binary has them."""
+def page():
+    """The cells of each code, as the binary has them."""
     page = servers.fader("reference", "errors", home=".").stdout
     cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
-    return {row[0].strip("`"): (int(row[3]), row[5]) for row in cells if len(row) == 6}
+    return {row[0].strip("`"): row for row in cells if len(row) == 6}
+
+
+@pytest.fixture(scope="module")
+def rows(page):
+    """Exit code and action of each code."""
+    return {code: (int(row[3]), row[5]) for code, row in page.items()}
+
+
+def answered(page, call):
+    """The code and the message of a refusal by a service; its status is that of the page."""
+    with pytest.raises(ClientError) as raised:
+        call()
+    response = raised.value.response
+    told = response["ResponseMetadata"]
+    code = told["HTTPHeaders"]["x-fader-reason"]
+    assert str(told["HTTPStatusCode"]) == page[code][2], response
+    return code, response["Error"]["Message"]
 
 
 def failure(rows, home, *words, **more):
@@ -114,6 +133,114 @@ def test_an_order_to_a_server_says_what_it_said(rows, tmp_path):
         secret = "another-secret-of-forty-characters-in-all"
         code, message = failure(rows, tmp_path, *again, text=secret)
         assert code == "already-exists" and "exists already" in message
+
+
+def test_a_cluster_says_what_it_does_not_allow(rows, tmp_path):
+    zookeeper = ZooKeeper(tmp_path / "zookeeper")
+    try:
+        place = ("--zookeeper", zookeeper.hosts)
+        made = ("--cluster-key", tmp_path / "key", "--members", "n1,n2,n3")
+        servers.fader("cluster", "init", *place, *made, home=tmp_path)
+        said = {
+            ("add", "n1"): "n1 is a node of the cluster already",
+            ("decommission", "n9"): "n9 is no node of the cluster",
+            ("decommission", "n1"): "2 nodes would be left, and chains have 3 members: add a node "
+                                    "first, or replace this one",
+            ("move", "0", "n1", "n2"): "chain 0 is no chain whose members can be moved by hand",
+        }
+        for words, message in said.items():
+            failed = failure(rows, tmp_path, "cluster", *words, *place)
+            assert failed == ("cluster-refused", message)
+    finally:
+        zookeeper.kill()
+
+
+def test_a_domain_that_its_chain_has_not_is_told(page, tmp_path):
+    """An old copy of the folder of a chain: the system chain names a domain that is not in it."""
+    with Processes(tmp_path, names=("n1",), flags=["--chains", "1"]) as cluster:
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        chain = cluster.members["n1"].data / "chains" / "1"
+        assert cluster.members["n1"].stop() == 0
+        shutil.copytree(chain, tmp_path / "old")
+        cluster.start("n1")
+        sdb = cluster.members["n1"].client(read_timeout=30)
+        at_any([sdb], lambda it: it.create_domain(DomainName="domain"))
+        at_any([sdb], lambda it: put(it, "domain", "item", n="1"))
+        assert cluster.members["n1"].stop() == 0
+        shutil.rmtree(chain)
+        shutil.copytree(tmp_path / "old", chain)
+        await_restored(cluster, "--accept-loss")
+        cluster.members["n1"] = cluster.new_member("n1", wait=False)
+        await_restored(cluster, "--yes")
+        cluster.members["n1"].await_listening()
+        cluster.await_chains(cluster.are_whole)
+        sdb = cluster.members["n1"].client(read_timeout=30)
+        assert at_any([sdb], lambda it: it.list_domains())["DomainNames"] == ["domain"]
+        code, message = answered(page, lambda: get(sdb, "domain", "item"))
+        assert code == "domain-moves" and message.endswith("(the domain comes and goes)")
+
+
+def await_restored(cluster, flag):
+    """Gives the order until the session of the member before is over, or the next one's begins."""
+    order = ("cluster", "restore", "1", "--member", "n1", flag)
+    place = ("--zookeeper", cluster.zookeeper.hosts)
+    end = time.monotonic() + START_SECONDS_MAX
+    while (done := servers.fader(*order, *place, home=cluster.folder, check=False)).returncode:
+        assert time.monotonic() < end, f"{done.stderr}\n{cluster.log()}"
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def slow_uploads(s3, bucket, count):
+    """Uploads of a block each, as slow as the server lets them be: they take minutes."""
+    uploads, is_over = [], threading.Event()
+    for number in range(count):
+        named = {"Bucket": bucket, "Key": f"slow-{number}"}
+        url = urllib.parse.urlsplit(s3.generate_presigned_url("put_object", Params=named))
+        upload = http.client.HTTPConnection(url.hostname, url.port)
+        upload.putrequest("PUT", f"{url.path}?{url.query}")
+        upload.putheader("Content-Length", str(4 << 20))
+        upload.endheaders(bytes(1 << 20))
+        uploads.append(upload)
+
+    def go_on():
+        while not is_over.wait(1):
+            for upload in uploads:
+                upload.send(bytes(16 << 10))
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+        for upload in uploads:
+            upload.close()
+
+
+def await_memory(server, size):
+    """Waits until uploads have so much memory."""
+    end = time.monotonic() + START_SECONDS_MAX
+    line = f"\nfader_block_memory_bytes {size}\n"
+    while line not in urllib.request.urlopen(f"{server.url}/metrics").read().decode():
+        assert time.monotonic() < end, server.log()
+        time.sleep(0.1)
+
+
+def test_an_upload_without_memory_is_told_to_come_later(page, tmp_path):
+    with Server(tmp_path, "--block-memory-mb", "8") as server:
+        s3 = client_of(server.url, retries={"max_attempts": 0}, read_timeout=120)
+        s3.create_bucket(Bucket="films")
+        with slow_uploads(s3, "films", 2):
+            await_memory(server, 8 << 20)
+            code, message = answered(
+                page, lambda: s3.put_object(Bucket="films", Key="quick", Body=bytes(1 << 20))
+            )
+        said = "uploads have all the memory that they may have"
+        assert (code, message) == ("block-memory", said)
+        s3.put_object(Bucket="films", Key="quick", Body=bytes(1 << 20))
 
 
 def unusable(rows, home, *words):
@@ -233,4 +360,4 @@ def test_each_code_has_a_test(rows):
             for text in texts
         )
     }
-    assert without == WITHOUT_A_TEST
+    assert not without

@@ -168,7 +168,8 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
 }
 
 /// The command that runs such tests.
-fn without_one((package, filter, needs_feature): &Tests) -> Command {
+fn without_one(tests: &Tests) -> Command {
+    let (package, filter, needs_feature) = tests;
     let mut test = command::cargo();
     test.args(["test", "--quiet", "--tests", "--package", package]);
     if *needs_feature {

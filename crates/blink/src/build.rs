@@ -53,7 +53,8 @@ impl Level {
         &self,
         level: usize,
         right: Option<(&[u8], PageId)>,
-        (horizon, lsn): (Stamp, u64),
+        horizon: Stamp,
+        lsn: u64,
         edition: &mut Edition<'_>,
     ) -> Page {
         let cells: Vec<Cell<'_>> = self.entries.iter().map(cell).collect();
@@ -69,7 +70,8 @@ impl Level {
     }
 }
 
-fn cell((key, owned): &(Bytes, Owned)) -> Cell<'_> {
+fn cell(entry: &(Bytes, Owned)) -> Cell<'_> {
+    let (key, owned) = entry;
     Cell {
         key: KeyRef::whole(key),
         content: match owned {
@@ -157,7 +159,7 @@ impl Builder {
             let next = Level::new(edition.page_id(), low.clone(), true);
             let done = std::mem::replace(&mut self.levels[level], next);
             let right = Some((&low[..], self.levels[level].id));
-            let page = done.page(level, right, (self.horizon, self.lsn), edition);
+            let page = done.page(level, right, self.horizon, self.lsn, edition);
             out.push((done.id, page));
             self.add(level + 1, done.low, Owned::Child(done.id), edition, out);
         }
@@ -175,7 +177,7 @@ impl Builder {
         let mut level = 0;
         loop {
             let at = &self.levels[level];
-            let page = at.page(level, None, (self.horizon, self.lsn), edition);
+            let page = at.page(level, None, self.horizon, self.lsn, edition);
             if !at.has_emitted {
                 return page;
             }

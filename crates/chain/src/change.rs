@@ -185,7 +185,7 @@ pub fn apply(
             (key, stored(&register))
         }
         Change::Collect { key, entry, stamp } => {
-            return collect(key, current, (*entry, *stamp), under.safe_point, out);
+            return collect(key, current, *entry, *stamp, under.safe_point, out);
         }
         Change::SetMode {
             key,
@@ -227,7 +227,8 @@ fn row(key: &[u8], register: &Register, under: &ApplyContext) -> Option<Mutation
 fn collect(
     key: &Bytes,
     current: Option<Bytes>,
-    (entry, stamp): (EntryId, Stamp),
+    entry: EntryId,
+    stamp: Stamp,
     safe_point: EntryId,
     out: &mut Vec<Mutation>,
 ) -> Result<(), DecodeError> {

@@ -63,7 +63,8 @@ pub fn place(
     sites: &[PlacementNode],
     chains: &[ChainId],
     policy: &PlacementPolicy,
-    (current, kept): (&Placement, &BTreeSet<ChainId>),
+    current: &Placement,
+    kept: &BTreeSet<ChainId>,
 ) -> Placement {
     let staying = sites.iter().filter(|site| !site.is_leaving);
     let mut draft = Draft::of(staying.collect(), policy, kept);
@@ -191,7 +192,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Puts the member of a chain that is on the node `from` on the node `to`.
-    fn replace(&mut self, chain: ChainId, (from, to): (usize, usize)) {
+    fn replace(&mut self, chain: ChainId, from: usize, to: usize) {
         let count = self.sites.len();
         let members = self.members.get_mut(&chain).expect("the chain has members");
         for other in members.iter().filter(|other| **other != from) {
@@ -232,7 +233,7 @@ impl<'a> Draft<'a> {
     /// sum of the squares of what the nodes hold smaller, so there is a last one.
     fn even_out(&mut self) {
         while let Some((chain, from, to)) = self.step() {
-            self.replace(chain, (from, to));
+            self.replace(chain, from, to);
         }
     }
 

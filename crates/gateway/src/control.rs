@@ -179,16 +179,13 @@ async fn route(
             Ok(shown_once(&key))
         }
         (_, ["domains", path @ ..]) => {
-            let of = (Kind::Domain, path);
-            domains::answer(&handler.node, method, of, body).await
+            domains::answer(&handler.node, method, Kind::Domain, path, body).await
         }
         (_, ["queues", path @ ..]) => {
-            let of = (Kind::Queue, path);
-            domains::answer(&handler.node, method, of, body).await
+            domains::answer(&handler.node, method, Kind::Queue, path, body).await
         }
         (_, ["buckets", path @ ..]) => {
-            let of = (Kind::Bucket, path);
-            domains::answer(&handler.node, method, of, body).await
+            domains::answer(&handler.node, method, Kind::Bucket, path, body).await
         }
         (_, ["cluster", verb @ ..]) => cluster::answer(&handler.node, method, verb, body).await,
         _ => Err(Failure::not_found(format!(

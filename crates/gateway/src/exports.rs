@@ -88,7 +88,8 @@ impl Members {
 pub(crate) fn parse(
     operation: Operation,
     body: &[u8],
-    (seed, region): (u128, String),
+    seed: u128,
+    region: String,
 ) -> Result<Command, Error> {
     let members = match serde_json::from_slice(body) {
         Ok(Value::Object(members)) => Members(members),
@@ -232,8 +233,8 @@ mod tests {
     use super::*;
 
     fn start(body: &str) -> Result<Command, Error> {
-        let of = (7, "us-east-1".to_owned());
-        parse(Operation::StartDomainExport, body.as_bytes(), of)
+        let region = "us-east-1".to_owned();
+        parse(Operation::StartDomainExport, body.as_bytes(), 7, region)
     }
 
     #[test]
@@ -278,8 +279,8 @@ mod tests {
         }
         let body = r#"{"domainName":"d","s3Bucket":"bbb","s3SseKmsKeyId":"k"}"#;
         assert_eq!(code(body), Code::InvalidParameterCombination);
-        let of = (0, String::new());
-        let listed = parse(Operation::ListExports, br#"{"nextToken":"!"}"#, of);
+        let body = br#"{"nextToken":"!"}"#;
+        let listed = parse(Operation::ListExports, body, 0, String::new());
         assert_eq!(
             listed.expect_err("it is refused").code,
             Code::InvalidNextToken

@@ -162,7 +162,7 @@ fn fuzz_forms() {
                 "TagQueue",
             ] {
                 let action = sqs::Action::named(action).expect("it is one");
-                let _ = sqs::parse(action, sqs::Node::Json(&json), "/", (None, 0));
+                let _ = sqs::parse(action, sqs::Node::Json(&json), "/", None, 0);
             }
         }
         let Ok(parameters) = Parameters::read(query, form, 1000) else {
@@ -172,7 +172,7 @@ fn fuzz_forms() {
         if let Some(action) = parameters.get("Action").and_then(sqs::Action::named)
             && let Ok(form) = sqs::Form::read(&parameters)
         {
-            let parsed = sqs::parse(action, sqs::Node::Form(&form), "/000000000001/q", (None, 0));
+            let parsed = sqs::parse(action, sqs::Node::Form(&form), "/000000000001/q", None, 0);
             understood.set(understood.get() + u64::from(parsed.is_ok()));
         }
         let Ok(version) = Version::of(&parameters) else {

@@ -135,9 +135,9 @@ impl RequestHandler {
             let is_page = is_read && RequestHandler::is_page(parts.uri.path());
             let service = AskedService::of(&parts, &self.settings.s3_domains);
             if !is_page && service == AskedService::S3 {
-                return self.s3(&parts, incoming, (arrival, progress)).await;
+                return self.s3(&parts, incoming, arrival, progress).await;
             }
-            let response = self.gathered(&parts, service, incoming, (arrival, progress));
+            let response = self.gathered(&parts, service, incoming, arrival, progress);
             response.await.map(Outgoing::from)
         });
         let response = caught(answer).await.unwrap_or_else(|| {
@@ -156,7 +156,8 @@ impl RequestHandler {
         parts: &Parts,
         service: AskedService,
         incoming: Incoming,
-        (arrival, progress): (Arrival, &Progress),
+        arrival: Arrival,
+        progress: &Progress,
     ) -> Response<Full<Bytes>> {
         let bytes_max = self.bytes_max(service);
         let room = match self.room_for(parts, &incoming).await {
@@ -184,7 +185,7 @@ impl RequestHandler {
             return response;
         }
         if queues::is_possible(service, parts, &body)
-            && let Some(response) = self.sqs(parts, &body, (arrival, progress)).await
+            && let Some(response) = self.sqs(parts, &body, arrival, progress).await
         {
             return response;
         }

@@ -83,7 +83,7 @@ impl Gateway {
         let accept = |context: &mut Context<'_>| listener.poll_accept(context);
         let start = |stream, file, tasks: &mut JoinSet<()>| {
             let tls = tls.as_ref().map(Tls::current);
-            self.start((stream, file), port, tls, stop.clone(), tasks);
+            self.start(stream, file, port, tls, stop.clone(), tasks);
         };
         let mut tasks = tokio::select! {
             tasks = accept_until_stopped(accept, start, &self.files, stop.clone()) => tasks,
@@ -131,7 +131,8 @@ impl Gateway {
     /// Starts the task of one connection.
     fn start(
         &self,
-        (stream, file): (TcpStream, OwnedSemaphorePermit),
+        stream: TcpStream,
+        file: OwnedSemaphorePermit,
         port: u16,
         tls: Option<Arc<ServerConfig>>,
         stop: watch::Receiver<bool>,
@@ -160,7 +161,7 @@ impl Gateway {
             tokio::select! {
                 biased;
                 () = seat.ended() => {}
-                () = attend(&handler, stream, &seat, tls, (arrival, stop)) => {}
+                () = attend(&handler, stream, &seat, tls, arrival, stop) => {}
             }
             // The stream is closed: its descriptor is another connection's now.
             drop(file);
@@ -174,7 +175,8 @@ async fn attend(
     stream: TcpStream,
     seat: &Seat,
     tls: Option<Arc<ServerConfig>>,
-    (arrival, stop): (Arrival, watch::Receiver<bool>),
+    arrival: Arrival,
+    stop: watch::Receiver<bool>,
 ) {
     let Some(config) = tls else {
         return serve_http(handler, stream, seat, arrival, stop).await;

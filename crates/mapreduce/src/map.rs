@@ -89,7 +89,8 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
     let table = Table::new(
         job.code.clone(),
         job.code.combiner(&attempt.context())?,
-        (definition.reduces, plan.ranges.clone()),
+        definition.reduces,
+        plan.ranges.clone(),
         definition.codec,
         job.memory / 3,
     );

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::failure::{Failure, Outcome};
 use crate::shuffle::{BLOCK_HEAD, Block, BlockHead, Codec};
-use crate::sort;
+use crate::sort::{self, Pair};
 use crate::user::{Combining, Part, Reduce};
 
 /// What a merge needs before it goes on.
@@ -178,11 +178,15 @@ impl Merger {
     }
 
     fn is_before(&self, one: u32, other: u32) -> bool {
-        let parts = |run: u32| {
+        let pair = |run: u32| {
             let source = &self.sources[run as usize];
-            (source.prefix, &source.block.key[..], source.block.value())
+            Pair {
+                prefix: source.prefix,
+                key: &source.block.key,
+                value: source.block.value(),
+            }
         };
-        sort::compare(parts(one), parts(other))
+        sort::compare(pair(one), pair(other))
             .then(one.cmp(&other))
             .is_lt()
     }

@@ -47,7 +47,8 @@ impl From<Sent> for (u64, u64, u64) {
 }
 
 impl From<(u64, u64, u64)> for Sent {
-    fn from((messages, bytes, records): (u64, u64, u64)) -> Self {
+    fn from(sums: (u64, u64, u64)) -> Self {
+        let (messages, bytes, records) = sums;
         Sent {
             messages,
             bytes,

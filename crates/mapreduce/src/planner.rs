@@ -31,7 +31,7 @@ pub(crate) async fn plan(attempt: &Attempt<'_>) -> Outcome<Manifest> {
     for (number, url) in definition.inputs.iter().enumerate() {
         let pattern = Pattern::parse(url).map_err(|error| Failure::Job(error.context))?;
         let store = attempt.job.inputs.open(&pattern.base).await?;
-        let found = find(attempt, (number, &pattern), &store).await?;
+        let found = find(attempt, number, &pattern, &store).await?;
         if found.is_empty() {
             return Err(Failure::Job(format!("no input matches {url}")));
         }
@@ -60,7 +60,8 @@ pub(crate) async fn plan(attempt: &Attempt<'_>) -> Outcome<Manifest> {
 /// The objects that a pattern names, in the order of their keys.
 async fn find(
     attempt: &Attempt<'_>,
-    (input, pattern): (usize, &Pattern),
+    input: usize,
+    pattern: &Pattern,
     store: &Arc<dyn ObjectStore>,
 ) -> Outcome<Vec<InputObject>> {
     let list = || async {

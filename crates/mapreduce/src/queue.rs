@@ -146,8 +146,9 @@ pub(crate) async fn gather(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<So
             return Err(Failure::task(text));
         }
     }
-    let sources = gather.runs().into_iter().map(|run| source(attempt, run));
-    sources.collect()
+    let runs = gather.runs().into_iter();
+    runs.map(|(winner, sent, contents)| source(attempt, &winner, sent, contents))
+        .collect()
 }
 
 /// What the winners sent to the attempt's partition.
@@ -224,7 +225,9 @@ async fn remove(attempt: &Attempt<'_>, message: &Received) {
 
 fn source(
     attempt: &Attempt<'_>,
-    (winner, sent, contents): (Expected, Sent, Vec<Content>),
+    winner: &Expected,
+    sent: Sent,
+    contents: Vec<Content>,
 ) -> Outcome<Source> {
     let mut source = Source {
         records: sent.records,

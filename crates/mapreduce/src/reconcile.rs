@@ -34,7 +34,8 @@ impl Watch {
     /// Looks at the rows of a phase's tasks.
     pub(crate) fn look(
         &mut self,
-        (phase, count): (Phase, u32),
+        phase: Phase,
+        count: u32,
         rows: &BTreeMap<u32, Row>,
         now: Duration,
         lease: Duration,

@@ -144,7 +144,8 @@ impl From<Run> for (u64, u64, u64) {
 }
 
 impl From<(u64, u64, u64)> for Run {
-    fn from((offset, bytes, records): (u64, u64, u64)) -> Self {
+    fn from(numbers: (u64, u64, u64)) -> Self {
+        let (offset, bytes, records) = numbers;
         Run {
             offset,
             bytes,

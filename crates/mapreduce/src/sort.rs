@@ -79,14 +79,19 @@ pub(crate) fn order<'a>(lines: &mut [Line], key: impl Fn(&Line) -> &'a [u8]) -> 
         .collect::<Vec<_>>()
 }
 
-/// Compares pairs whose prefixes are known.
+/// A pair with the prefix of its key.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair<'a> {
+    pub(crate) prefix: u64,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// Compares pairs by key, then by value.
 #[inline]
-pub(crate) fn compare(
-    (one_prefix, one_key, one_value): (u64, &[u8], &[u8]),
-    (other_prefix, other_key, other_value): (u64, &[u8], &[u8]),
-) -> Ordering {
-    one_prefix
-        .cmp(&other_prefix)
-        .then_with(|| one_key.cmp(other_key))
-        .then_with(|| one_value.cmp(other_value))
+pub(crate) fn compare(one: Pair<'_>, other: Pair<'_>) -> Ordering {
+    one.prefix
+        .cmp(&other.prefix)
+        .then_with(|| one.key.cmp(other.key))
+        .then_with(|| one.value.cmp(other.value))
 }

@@ -158,7 +158,8 @@ impl Table {
     pub(crate) fn new(
         code: std::sync::Arc<dyn Code>,
         combiner: Option<Box<dyn Combine>>,
-        (partitions, ranges): (u32, Vec<Vec<u8>>),
+        partitions: u32,
+        ranges: Vec<Vec<u8>>,
         codec: Codec,
         bytes_max: usize,
     ) -> Self {

@@ -318,8 +318,8 @@ impl Worker {
             true => job.lease(),
             false => Duration::ZERO,
         };
-        let phase = job.phase();
-        let mut wishes = watch.look(phase, rows, runtime.clock.monotonic(), lease);
+        let (phase, count) = job.phase();
+        let mut wishes = watch.look(phase, count, rows, runtime.clock.monotonic(), lease);
         wishes.backup = wishes.backup.filter(|_| job.definition().backups);
         if wishes.again.is_empty() && wishes.backup.is_none() {
             return Ok(false);
@@ -334,7 +334,7 @@ impl Worker {
         if !is_first {
             return Ok(false);
         }
-        job.rows.send(phase.0, &wishes.again).await?;
+        job.rows.send(phase, &wishes.again).await?;
         if let Some(task) = wishes.backup.filter(|_| wishes.again.is_empty()) {
             job.rows.note(task, vec![one("backup", "1")]).await?;
             let order = Order {
@@ -342,7 +342,7 @@ impl Worker {
                 beat: String::new(),
                 backup: true,
             };
-            job.rows.send(phase.0, &[order]).await?;
+            job.rows.send(phase, &[order]).await?;
         }
         Ok(true)
     }

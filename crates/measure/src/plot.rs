@@ -103,7 +103,8 @@ impl Plot {
         let ends = ends.filter(|end| end.is_finite());
         let (mut svg, x, y) = frame(
             &self.title,
-            (&self.x, &self.y),
+            &self.x,
+            &self.y,
             lines.iter().flatten().map(|p| p.0),
             lines.iter().flatten().map(|p| p.1).chain(ends),
         );
@@ -154,14 +155,15 @@ impl Plot {
 /// The beginning of a document: title, grid and axes over these values.
 fn frame(
     title: &str,
-    (x, y): (&Axis, &Axis),
+    x: &Axis,
+    y: &Axis,
     xs: impl Iterator<Item = f64>,
     ys: impl Iterator<Item = f64>,
 ) -> (String, Ruler, Ruler) {
     let across = Ruler::new(x.scale, xs, LEFT, WIDTH - RIGHT);
     let up = Ruler::new(y.scale, ys, HEIGHT - BOTTOM, TOP);
     let mut svg = document(WIDTH, HEIGHT, title);
-    draw_axes(&mut svg, (x, &across), (y, &up));
+    draw_axes(&mut svg, x, &across, y, &up);
     (svg, across, up)
 }
 
@@ -177,7 +179,7 @@ fn document(width: f64, height: f64, title: &str) -> String {
     svg
 }
 
-fn draw_axes(svg: &mut String, (across, x): (&Axis, &Ruler), (up, y): (&Axis, &Ruler)) {
+fn draw_axes(svg: &mut String, across: &Axis, x: &Ruler, up: &Axis, y: &Ruler) {
     for &tick in &x.ticks {
         let at = x.at(tick);
         line(svg, GRID, (at, y.start), (at, y.end));
@@ -213,8 +215,14 @@ impl Ruler {
             }))
         });
         let (low, high, ticks) = match scale {
-            Scale::Linear => linear(range.unwrap_or((0.0, 1.0))),
-            Scale::Logarithmic => logarithmic(range.unwrap_or((1.0, 10.0))),
+            Scale::Linear => {
+                let (low, high) = range.unwrap_or((0.0, 1.0));
+                linear(low, high)
+            }
+            Scale::Logarithmic => {
+                let (low, high) = range.unwrap_or((1.0, 10.0));
+                logarithmic(low, high)
+            }
         };
         Ruler {
             scale,
@@ -237,7 +245,7 @@ impl Ruler {
 }
 
 /// Ends and ticks that are 1, 2 or 5 times a power of ten apart, some five of them.
-fn linear((low, high): (f64, f64)) -> (f64, f64, Vec<f64>) {
+fn linear(low: f64, high: f64) -> (f64, f64, Vec<f64>) {
     let low = low.min(0.0);
     let span = if low < high { high - low } else { 1.0 };
     let power = 10_f64.powf((span / 5.0).log10().floor());
@@ -255,7 +263,7 @@ fn linear((low, high): (f64, f64)) -> (f64, f64, Vec<f64>) {
 }
 
 /// Ends and ticks that are powers of ten.
-fn logarithmic((low, high): (f64, f64)) -> (f64, f64, Vec<f64>) {
+fn logarithmic(low: f64, high: f64) -> (f64, f64, Vec<f64>) {
     let first = low.log10().floor() as i32;
     let last = (high.log10().ceil() as i32).max(first + 1);
     let ticks = (first..=last).map(|power| 10_f64.powi(power)).collect();

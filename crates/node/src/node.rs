@@ -78,8 +78,8 @@ impl Node {
         if findings.damage.is_empty() {
             return Ok(done);
         }
-        if let Some(cut) = &findings.cut {
-            let (file, offset) = (cut.0.display(), cut.1);
+        if let Some((path, offset)) = &findings.cut {
+            let file = path.display();
             if !accepts_loss {
                 return Err(OpenError::damaged(format!(
                     "{}\nWhat follows offset {offset} of {file} cannot be had from this folder. To \
@@ -87,7 +87,7 @@ impl Node {
                     findings.damage.join("\n")
                 )));
             }
-            let aside = care::cut(&settings.data, cut)
+            let aside = care::cut(&settings.data, path, *offset)
                 .map_err(|source| OpenError::io(format!("cutting {file}"), source))?;
             done.push(format!(
                 "the log was cut at offset {offset} of {file}: later writes are lost. It is kept \

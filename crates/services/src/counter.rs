@@ -129,7 +129,7 @@ fn create(view: &dyn View, account: &AccountId, name: &str) -> Decided {
     if catalog::collection(view, name)?.is_some() {
         return Ok((Reply::Done, Vec::new()));
     }
-    let (_, changes) = catalog::create(view, name, (Mode::Strong, None))?;
+    let (_, changes) = catalog::create(view, name, Mode::Strong, None)?;
     Ok((Reply::Done, changes))
 }
 
@@ -155,7 +155,7 @@ fn names(view: &dyn View, account: &AccountId, chains: u32, request: &Request) -
             .map_err(Refusal::from)
             .and_then(|placed| {
                 let changes = match placed.map(|placed| (placed.state, placed)) {
-                    None if is_created => catalog::enter(view, name, (Mode::Strong, None), chains)?,
+                    None if is_created => catalog::enter(view, name, Mode::Strong, None, chains)?,
                     Some((State::Deleting, _)) if is_created => {
                         return Err(Failure::from(Reason::DomainDeleting).into());
                     }
@@ -179,7 +179,8 @@ fn add<L>(view: &dyn View, context: &Context<'_, L>, by: u64, limit: u64) -> Dec
 fn wait<L>(
     view: &dyn View,
     context: &Context<'_, L>,
-    (least, until_ms): (u64, u64),
+    least: u64,
+    until_ms: u64,
 ) -> Result<Decided, Wait> {
     match counter(view, context) {
         Ok((_, value)) if value < least && context.now_ms < until_ms => Err(Wait {
@@ -193,7 +194,7 @@ fn wait<L>(
 }
 
 /// On one chain it is one entry; across chains it begins a step.
-fn move_to(view: &dyn View, context: &Context<'_, Limits>, (by, limit): (u64, u64)) -> Decided {
+fn move_to(view: &dyn View, context: &Context<'_, Limits>, by: u64, limit: u64) -> Decided {
     let (from, value) = counter(view, context)?;
     let towards = context.towards.ok_or(Refusal::NotMoved)?;
     let rest = value.checked_sub(by).ok_or(Refusal::Value(value))?;

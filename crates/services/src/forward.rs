@@ -232,7 +232,7 @@ impl ForwardedReply {
             ForwardedReply::NotHere(why) => wire::put_choice(&mut out, 0, &[why]),
             ForwardedReply::Request(Ok(reply), metadata) => put_reply(&mut out, reply, metadata),
             ForwardedReply::Request(Err(refusal), metadata) => {
-                put_refusal(&mut out, refusal, (metadata, version));
+                put_refusal(&mut out, refusal, metadata, version);
             }
             ForwardedReply::Mode(mode) => wire::put_choice(&mut out, 6, &[mode]),
             ForwardedReply::Why(waits) => wire::put_choice(&mut out, 7, &[waits]),
@@ -321,7 +321,8 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply, metadata: &ReplyMetadata) {
 fn put_refusal(
     out: &mut Vec<u8>,
     refusal: &request::Refusal,
-    (metadata, version): (&ReplyMetadata, Version),
+    metadata: &ReplyMetadata,
+    version: Version,
 ) {
     match refusal {
         request::Refusal::SimpleDb(error)

@@ -222,6 +222,14 @@ impl KeyBuilder {
         Bytes::from(self.bytes)
     }
 
+    /// The keys that begin so.
+    pub(crate) fn build_range(self) -> KeyRange {
+        KeyRange {
+            start: self.clone().build(),
+            end: self.build_end(),
+        }
+    }
+
     /// The smallest key greater than every key that begins so: the end of a prefix scan.
     pub fn build_end(mut self) -> Bytes {
         while let Some(last) = self.bytes.pop() {
@@ -232,6 +240,13 @@ impl KeyBuilder {
         }
         Bytes::from(self.bytes)
     }
+}
+
+/// The keys from `start` to below `end`.
+#[derive(Debug)]
+pub(crate) struct KeyRange {
+    pub(crate) start: Bytes,
+    pub(crate) end: Bytes,
 }
 
 /// The key of an item's register.

@@ -276,7 +276,7 @@ pub fn settle(view: &dyn View, step: &Step, outcome: &Bytes) -> Result<Vec<Chang
     if view.get(&key)?.is_none() {
         return Ok(Vec::new());
     }
-    let mut changes = request::settle_step(view, (&step.action, outcome))?;
+    let mut changes = request::settle_step(view, &step.action, outcome)?;
     changes.push(Change::Remove { key });
     Ok(changes)
 }
@@ -293,8 +293,8 @@ fn take_of_name(
             let mut changes = catalog::raze(view, name.name(), *collection)?;
             // One that was razed before leaves nothing more.
             if !changes.is_empty() {
-                let place = (step.to, *collection);
-                changes.extend(request::razed(view, guards, name.name(), place)?);
+                let razed = request::razed(view, guards, name.name(), step.to, *collection)?;
+                changes.extend(razed);
             }
             Some(changes)
         }
@@ -306,14 +306,14 @@ fn take_of_name(
 
 /// What the system chain does then.
 fn settle_of_name(view: &dyn View, action: &Action) -> Result<Option<Vec<Change>>, ViewError> {
-    let (name, settled) = match action {
-        Action::Found(name, entry) => (name, (entry.collection, false)),
-        Action::Raze(name, collection) => (name, (*collection, true)),
+    let (name, collection, is_gone) = match action {
+        Action::Found(name, entry) => (name, entry.collection, false),
+        Action::Raze(name, collection) => (name, *collection, true),
         Action::Queue(_) => return Ok(None),
         #[cfg(feature = "counter")]
         Action::Counter(_) => return Ok(None),
     };
-    catalog::settle(view, name.name(), settled).map(Some)
+    catalog::settle(view, name.name(), collection, is_gone).map(Some)
 }
 
 /// Takes marks away that are below the floor.

@@ -127,7 +127,8 @@ impl Waiters {
         token: CorrelationId,
         collection: CollectionId,
         wait: Wait,
-        (now_ms, size): (u64, usize),
+        now_ms: u64,
+        size: usize,
     ) -> Result<(), Reason> {
         let longest = u64::try_from(WAIT_MAX.as_millis()).expect("it is a minute");
         if now_ms.saturating_add(longest) < wait.until_ms {

@@ -224,9 +224,9 @@ impl World {
             Event::AtServer(call) => self.at_server(call),
             Event::AtLeader(call) => self.at_leader(call),
             Event::Answer(call, outcome, seen, notices) => {
-                self.answer(&call, outcome, (seen, &notices));
+                self.answer(&call, outcome, seen, &notices);
             }
-            Event::Timeout(call) => self.answer(&call, Outcome::Lost, (0, &[])),
+            Event::Timeout(call) => self.answer(&call, Outcome::Lost, 0, &[]),
             Event::Hear => {
                 self.queue.plan(self.now + HEAR, Event::Hear);
                 for server in 0..self.zookeeper.servers() {
@@ -377,7 +377,7 @@ impl World {
     }
 
     /// An answer comes, if it is waited for.
-    fn answer(&mut self, call: &Call, outcome: Outcome, (seen, notices): (usize, &[Path])) {
+    fn answer(&mut self, call: &Call, outcome: Outcome, seen: usize, notices: &[Path]) {
         let server = self.random.below(SERVERS);
         let connection = self.processes[call.process].way(call.way);
         if connection.call != Some(call.number) {

@@ -243,15 +243,17 @@ impl World {
             Event::Answer(call, outcome) => self.answer(call, outcome),
             Event::Deadline(call) => self.give_up(call),
             Event::Read(read) => self.read_on(read),
-            Event::Log(to, from, log, known) => self.hear(to, (from, &log), known),
-            Event::Synced(member, life, length) => self.synced((member, life), length),
+            Event::Log((member, epoch), from, log, (commits, floor)) => {
+                self.hear(member, epoch, from, &log, commits, floor);
+            }
+            Event::Synced(member, life, length) => self.synced(member, life, length),
             Event::Acknowledged(member, epoch, length) => {
-                self.acknowledged((member, epoch), length);
+                self.acknowledged(member, epoch, length);
             }
             Event::Bytes(member, id, copied, is_repair) => {
                 self.bytes_come(member, id, copied, is_repair);
             }
-            Event::Flushed(member, life, id) => self.flushed((member, life), id),
+            Event::Flushed(member, life, id) => self.flushed(member, life, id),
             Event::Beat => self.beat(),
             Event::Look => self.look(),
             Event::Scrub => self.scrub(),

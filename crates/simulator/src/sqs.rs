@@ -244,20 +244,22 @@ impl World {
             Event::Call(call) => self.arrive(call),
             Event::Answer(call, outcome) => self.answer(call, outcome),
             Event::Deadline(call) => self.give_up(call),
-            Event::Log(at, to, from, log) => self.hear(at, to, (from, &log)),
-            Event::Synced(at, member, life, length) => self.synced(at, (member, life), length),
+            Event::Log(at, (member, epoch), from, log) => {
+                self.hear(at, member, epoch, from, &log);
+            }
+            Event::Synced(at, member, life, length) => self.synced(at, member, life, length),
             Event::Acknowledged(at, member, epoch, length) => {
-                self.acknowledged(at, (member, epoch), length);
+                self.acknowledged(at, member, epoch, length);
             }
             Event::Copy(at, member, key) => self.copy(at, member, &key),
             Event::Kept(at, member, life, key, call) => {
-                self.kept_there(at, (member, life), (&key, call));
+                self.kept_there(at, member, life, &key, call);
             }
             Event::Beat(at) => self.beat(at),
             Event::Look(at) => self.look(at),
             Event::Work(at) => self.work(at),
             Event::Fault => self.strike(),
-            Event::Start(at, member, life) => self.start(at, (member, life)),
+            Event::Start(at, member, life) => self.start(at, member, life),
             Event::Ask(asker, at, command) => self.decide_step(asker, at, command),
             Event::Told(asker, command, outcome) => self.told(asker, &command, outcome),
             Event::Timeout(asker) => self.hear_finisher(asker, steps::Heard::Nothing),

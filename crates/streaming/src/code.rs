@@ -180,8 +180,8 @@ impl Of {
             Io::Text => Cut::Lines(Lines::default()),
             Io::Frames => Cut::Frames(Frames::default()),
         };
-        let patience = (settings.timeout, settings.is_exit_judged);
-        Process::start(command, name, cut, patience).map(Some)
+        let (timeout, is_exit_judged) = (settings.timeout, settings.is_exit_judged);
+        Process::start(command, name, cut, timeout, is_exit_judged).map(Some)
     }
 }
 
@@ -212,10 +212,11 @@ struct Mapper {
 /// Gives a pair for each line of a mapper or a combiner, whose output has this form.
 fn emitter<'a>(
     settings: &'a Settings,
-    (separator, fields): &'a (Vec<u8>, usize),
+    output: &'a (Vec<u8>, usize),
     key: &'a mut Vec<u8>,
     out: &'a mut dyn Emit,
 ) -> impl FnMut(&[u8]) -> Outcome<()> + 'a {
+    let (separator, fields) = output;
     move |line| {
         let (of, value) = split(line, separator, *fields);
         settings.keys.shuffled(of, key);
@@ -323,12 +324,12 @@ fn writer<'a>(settings: &'a Settings, out: &'a mut Part) -> impl FnMut(&[u8]) ->
     let (separator, fields) = &settings.reduce_output;
     move |line| {
         let (key, value) = split(line, separator, *fields);
-        pair(&settings.part, (key, value), out);
+        pair(&settings.part, key, value, out);
         Ok(())
     }
 }
 
-fn pair(separator: &[u8], (key, value): (&[u8], &[u8]), out: &mut Part) {
+fn pair(separator: &[u8], key: &[u8], value: &[u8], out: &mut Part) {
     for part in [key, separator, value] {
         out.bytes.extend_from_slice(part);
     }
@@ -353,7 +354,7 @@ impl Reduce for Reducer {
         let settings = &self.of.shared.settings;
         let key = settings.keys.key(key);
         match &mut self.running {
-            None => pair(&settings.part, (key, value), out),
+            None => pair(&settings.part, key, value, out),
             Some(process) => {
                 let mut take = writer(settings, out);
                 for part in [key, &settings.reduce_input, value, b"\n"] {

@@ -129,7 +129,8 @@ impl Process {
         mut command: Command,
         name: String,
         cut: Cut,
-        (timeout, is_exit_judged): (Option<Duration>, bool),
+        timeout: Option<Duration>,
+        is_exit_judged: bool,
     ) -> Outcome<Self> {
         command
             .stdin(Stdio::piped())

@@ -63,8 +63,8 @@ pub(super) fn run(score: &mut Score) -> Result<bool> {
     let programs = build()?;
     let (alone, together): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| program.runs_alone);
-    let is_good = run_in_lanes(together, (LANES, seed), score)?;
-    Ok(run_in_lanes(alone, (1, seed), score)? && is_good)
+    let is_good = run_in_lanes(together, LANES, seed, score)?;
+    Ok(run_in_lanes(alone, 1, seed, score)? && is_good)
 }
 
 fn build() -> Result<Vec<Program>> {
@@ -117,7 +117,8 @@ fn seed() -> Result<u64> {
 /// Runs programs, at most `lanes` at a time, from this seed; whether all succeeded.
 fn run_in_lanes(
     programs: Vec<Program>,
-    (lanes, seed): (usize, u64),
+    lanes: usize,
+    seed: u64,
     score: &mut Score,
 ) -> Result<bool> {
     let waiting = Mutex::new(VecDeque::from(programs));

@@ -80,17 +80,16 @@ fn module(path: &str) -> Path<'_> {
 
 /// What a module names of others, each with the deepest module that has it.
 fn uses<'a>(file: &'a File, own: &Path<'a>, known: &BTreeSet<Path<'a>>) -> Vec<Use<'a>> {
-    let mut uses = Vec::new();
+    let mut uses = Uses {
+        file,
+        own,
+        known,
+        found: Vec::new(),
+    };
     let text = file.text.split("\n#[cfg(test)]\nmod tests {").next();
     let text = text.unwrap_or_default();
     for (at, _) in text.match_indices("crate::") {
-        note(
-            &mut uses,
-            (file, text, own, known),
-            at,
-            at + "crate::".len(),
-            &Vec::new(),
-        );
+        uses.note(text, at, at + "crate::".len(), &Vec::new());
     }
     for (at, _) in text.match_indices("super::") {
         // Of several in a row the first leads on.
@@ -102,38 +101,43 @@ fn uses<'a>(file: &'a File, own: &Path<'a>, known: &BTreeSet<Path<'a>>) -> Vec<U
             end += "super::".len();
             base.pop();
         }
-        note(&mut uses, (file, text, own, known), at, end, &base);
+        uses.note(text, at, end, &base);
     }
-    uses
+    uses.found
 }
 
-/// Takes the paths that begin at `end` of the text, below `base`.
-fn note<'a>(
-    uses: &mut Vec<Use<'a>>,
-    (file, text, own, known): (&'a File, &'a str, &Path<'a>, &BTreeSet<Path<'a>>),
-    at: usize,
-    end: usize,
-    base: &Path<'a>,
-) {
-    let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let is_comment = text[line_start..at].trim_start().starts_with("//");
-    let is_word = text[..at].ends_with(|it: char| it.is_alphanumeric() || it == '_' || it == '$');
-    if is_comment || is_word {
-        return;
-    }
-    let line = text[..at].matches('\n').count() + 1;
-    let mut paths = Vec::new();
-    tree(&text[end..], base, &mut paths);
-    for mut to in paths {
-        while !known.contains(&to) {
-            to.pop();
+/// What is found in one file, with what a path is looked up in.
+struct Uses<'a, 'k> {
+    file: &'a File,
+    own: &'k Path<'a>,
+    known: &'k BTreeSet<Path<'a>>,
+    found: Vec<Use<'a>>,
+}
+
+impl<'a> Uses<'a, '_> {
+    /// Takes the paths that begin at `end` of the text, below `base`.
+    fn note(&mut self, text: &'a str, at: usize, end: usize, base: &Path<'a>) {
+        let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let is_comment = text[line_start..at].trim_start().starts_with("//");
+        let is_word =
+            text[..at].ends_with(|it: char| it.is_alphanumeric() || it == '_' || it == '$');
+        if is_comment || is_word {
+            return;
         }
-        uses.push(Use {
-            file,
-            line,
-            from: own.clone(),
-            to,
-        });
+        let line = text[..at].matches('\n').count() + 1;
+        let mut paths = Vec::new();
+        tree(&text[end..], base, &mut paths);
+        for mut to in paths {
+            while !self.known.contains(&to) {
+                to.pop();
+            }
+            self.found.push(Use {
+                file: self.file,
+                line,
+                from: self.own.clone(),
+                to,
+            });
+        }
     }
 }
 

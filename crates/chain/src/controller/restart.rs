@@ -29,13 +29,14 @@ impl Returning {
     /// That of `progress`.
     pub fn choose<E>(
         &mut self,
-        (now, session): (Duration, Duration),
+        now: Duration,
+        session: Duration,
         current: &Configuration,
         sessions: &[Identity],
         progress: impl FnMut(DiskId) -> Result<Progress, E>,
     ) -> Result<Option<Identity>, E> {
         let guards = Guards::default();
-        self.choose_guarded((now, session), current, sessions, progress, &guards)
+        self.choose_guarded(now, session, current, sessions, progress, &guards)
     }
 
     /// As [`Returning::choose`], with other guards: for mutants.
@@ -44,7 +45,8 @@ impl Returning {
     /// That of `progress`.
     pub fn choose_guarded<E>(
         &mut self,
-        (now, session): (Duration, Duration),
+        now: Duration,
+        session: Duration,
         current: &Configuration,
         sessions: &[Identity],
         mut progress: impl FnMut(DiskId) -> Result<Progress, E>,

@@ -145,7 +145,8 @@ fn check_returning(last: [u64; 3], looks: &[Look<'_>]) {
     let mut returning = Returning::default();
     for (now, sessions, expected) in looks {
         let chosen = returning.choose::<()>(
-            (Duration::from_millis(*now), Duration::from_secs(1)),
+            Duration::from_millis(*now),
+            Duration::from_secs(1),
             &current,
             &observed(sessions).sessions,
             |DiskId(disk)| {

@@ -19,7 +19,8 @@ pub enum Stillness {
 pub fn stillness(
     still_ms: u64,
     session_ms: u64,
-    (now_ms, leased_ms): (u64, u64),
+    now_ms: u64,
+    leased_ms: u64,
     guards: &Guards,
 ) -> Stillness {
     match session_ms <= still_ms && guards.has(Guard::StillNoPing) {
@@ -36,7 +37,7 @@ mod tests {
     #[test]
     fn a_life_ends_with_its_last_lease_and_never_before() {
         let guards = Guards::default();
-        let of = |still, now| stillness(still, 2_000, (now, 10_000), &guards);
+        let of = |still, now| stillness(still, 2_000, now, 10_000, &guards);
         assert_eq!(of(0, 9_000), Stillness::Moves);
         assert_eq!(of(1_999, 12_000), Stillness::Moves, "without a lease, too");
         assert_eq!(of(2_000, 9_999), Stillness::Still);

@@ -119,8 +119,7 @@ impl Layout {
     /// begin with the system chain, in any version; steps take it off some.
     pub fn founded(sites: Vec<PlacementNode>, chains: u32, policy: &PlacementPolicy) -> Layout {
         let data: Vec<ChainId> = (1..=chains).map(ChainId).collect();
-        let none = (&Placement::new(), &BTreeSet::new());
-        let mut places = place(&sites, &data, policy, none);
+        let mut places = place(&sites, &data, policy, &Placement::new(), &BTreeSet::new());
         let system = match sites.len() <= OLD_NODES_MAX {
             true => sites.iter().map(|site| site.name.clone()).collect(),
             false => place_system(&sites, &[], SYSTEM_NODES_MAX),
@@ -171,7 +170,7 @@ impl Layout {
             PlacementCommand::Add(name, zone) => next.add(name, zone, limits)?,
             PlacementCommand::Decommission(name) => next.leave(name, None)?,
             PlacementCommand::Replace(old, new, zone) => {
-                next.replace(old, (new, zone.as_deref()), limits)?;
+                next.replace(old, new, zone.as_deref(), limits)?;
             }
             PlacementCommand::Move(chain, from, to) => next.relocate(*chain, from, to, policy)?,
             PlacementCommand::Rest(name, is_resting) => next.rest(name, *is_resting)?,
@@ -266,7 +265,8 @@ impl Layout {
     fn replace(
         &mut self,
         old: &str,
-        (new, zone): (&str, Option<&str>),
+        new: &str,
+        zone: Option<&str>,
         limits: &ClusterLimits,
     ) -> Result<(), PlacementError> {
         let own = self.site_mut(old)?.zone.clone();
@@ -350,7 +350,7 @@ impl Layout {
         let before = self.data();
         let kept = before.keys().copied().collect();
         let chains: Vec<ChainId> = (1..=end).map(ChainId).collect();
-        let goal = place(&self.sites, &chains, policy, (&before, &kept));
+        let goal = place(&self.sites, &chains, policy, &before, &kept);
         for (chain, nodes) in goal {
             if !before.contains_key(&chain) {
                 let is_kept = false;
@@ -393,16 +393,18 @@ impl Layout {
         let chains: Vec<ChainId> = current.keys().copied().collect();
         let kept = self.chains.iter().filter(|(_, spread)| spread.is_pinned);
         let kept = kept.map(|(chain, _)| *chain).collect();
-        place(&self.sites, &chains, policy, (&current, &kept))
+        place(&self.sites, &chains, policy, &current, &kept)
     }
 
     /// The next step, if all chains are at rest and there is one: first off the nodes that leave.
     /// The nodes `present` run; those that `hold` something have members of chains of data.
     pub fn step(
         &self,
-        (policy, limits): (&PlacementPolicy, &ClusterLimits),
+        policy: &PlacementPolicy,
+        limits: &ClusterLimits,
         is_at_rest: impl Fn(ChainId) -> bool,
-        (present, hold): (&BTreeSet<String>, &BTreeSet<String>),
+        present: &BTreeSet<String>,
+        hold: &BTreeSet<String>,
     ) -> Option<Layout> {
         if !self.chains.keys().all(|chain| is_at_rest(*chain)) {
             return None;
@@ -429,7 +431,7 @@ impl Layout {
             }
             return Some(next);
         }
-        next.step_system(limits, (present, hold));
+        next.step_system(limits, present, hold);
         (next != *self).then_some(next)
     }
 

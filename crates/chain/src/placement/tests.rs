@@ -37,7 +37,7 @@ fn place(
     policy: &PlacementPolicy,
     current: &Placement,
 ) -> Placement {
-    super::place(sites, chains, policy, (current, &BTreeSet::new()))
+    super::place(sites, chains, policy, current, &BTreeSet::new())
 }
 
 fn load(places: &Placement, name: &str) -> usize {

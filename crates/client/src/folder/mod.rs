@@ -133,9 +133,10 @@ impl Folder {
 
 type Batch = Vec<ObjectMeta>;
 
-async fn next_of_walk(
-    (folder, mut walk): (Folder, Walk<Linux>),
-) -> Result<Option<(Batch, (Folder, Walk<Linux>))>> {
+type Listing = (Folder, Walk<Linux>);
+
+async fn next_of_walk(listing: Listing) -> Result<Option<(Batch, Listing)>> {
+    let (folder, mut walk) = listing;
     let next = move |_: &Arc<Store<Linux>>| Ok((walk.next(LIST_COUNT)?, walk));
     let (batch, walk) = folder.run(next).await?;
     Ok((!batch.is_empty()).then_some((batch, (folder, walk))))
@@ -334,7 +335,8 @@ fn copy(store: &Arc<Store<Linux>>, from: &Key, to: &Key, mode: &PutMode) -> Resu
 
 type Left = (Folder, Arc<Object<Linux>>, Range<u64>);
 
-async fn next_of_body((folder, object, left): Left) -> Result<Option<(Bytes, Left)>> {
+async fn next_of_body(body: Left) -> Result<Option<(Bytes, Left)>> {
+    let (folder, object, left) = body;
     if left.is_empty() {
         return Ok(None);
     }

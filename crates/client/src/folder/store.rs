@@ -426,8 +426,9 @@ impl<D: Disk> Drop for Store<D> {
 }
 
 /// A moment in the standard library's words.
-fn time((seconds, nanoseconds): Moment) -> std::time::SystemTime {
+fn time(moment: Moment) -> std::time::SystemTime {
     use std::time::{Duration, UNIX_EPOCH};
+    let (seconds, nanoseconds) = moment;
     let fraction = Duration::from_nanos(nanoseconds.into());
     let whole = Duration::from_secs(seconds.unsigned_abs());
     match seconds < 0 {

@@ -63,7 +63,7 @@ impl Signer {
         headers.push(("x-amz-content-sha256", &hash));
         headers.push(("x-amz-date", &moment.basic));
         let query = encoded_query(request.query);
-        let (names, signature) = self.signature(moment, request, (&query, &headers), &hash);
+        let (names, signature) = self.signature(moment, request, &query, &headers, &hash);
         let authorization = format!(
             "{ALGORITHM} Credential={}/{}, SignedHeaders={names}, Signature={signature}",
             self.access_key,
@@ -89,7 +89,7 @@ impl Signer {
             ("X-Amz-SignedHeaders", "host"),
         ]);
         let query = encoded_query(&query);
-        let (_, signature) = self.signature(moment, request, (&query, &[]), UNSIGNED);
+        let (_, signature) = self.signature(moment, request, &query, &[], UNSIGNED);
         format!("{query}&X-Amz-Signature={signature}")
     }
 
@@ -103,7 +103,8 @@ impl Signer {
         &self,
         moment: &Moment,
         request: Signable<'_>,
-        (query, headers): (&str, &[(&str, &str)]),
+        query: &str,
+        headers: &[(&str, &str)],
         hash: &str,
     ) -> (String, String) {
         let mut headers = headers.to_vec();

@@ -111,7 +111,7 @@ impl Link {
                 self.executor.at(when, self.process, access.clone(), effect);
             }
         } else {
-            self.answer(&ask, fate, (before, after), give_up, effect);
+            self.answer(&ask, fate, before, after, give_up, effect);
         }
         let context = format!("{} {:?}", access.call, access.name);
         match answer.await {
@@ -134,7 +134,8 @@ impl Link {
         &self,
         ask: &Ask,
         fate: Fate,
-        (before, after): (Duration, Duration),
+        before: Duration,
+        after: Duration,
         sender: oneshot::Sender<Option<Result<T, u16>>>,
         effect: impl FnOnce() -> Result<Reply<T>, u16> + Send + 'static,
     ) {

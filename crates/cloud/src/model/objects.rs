@@ -127,7 +127,8 @@ impl ModelObjects {
     async fn put_as(
         &self,
         key: &str,
-        (body, attributes): (Bytes, Attributes),
+        body: Bytes,
+        attributes: Attributes,
         mode: PutMode,
     ) -> Result<PutResult> {
         let e_tags = self.service.profile.get().e_tags;
@@ -138,8 +139,8 @@ impl ModelObjects {
         };
         let key = key.to_owned();
         let put = self.call(ask, move |deed| {
-            let put = (body, attributes);
-            let e_tag = deed.store.put(&key, put, &mode, deed.moment, e_tags)?;
+            let (store, moment) = (&mut *deed.store, deed.moment);
+            let e_tag = store.put(&key, body, attributes, &mode, moment, e_tags)?;
             Ok((e_tag, 0))
         });
         Ok(PutResult {
@@ -179,10 +180,9 @@ impl ModelObjects {
         let (profile, faults) = (self.service.profile.get(), self.link.faults.clone());
         let page = self.call(ask, move |deed| {
             let age = || faults.age(&profile.lists);
-            let range = (prefix.as_str(), after.as_str());
             let page = deed
                 .store
-                .list(range, profile.list_page, deed.moment.now, age);
+                .list(&prefix, &after, profile.list_page, deed.moment.now, age);
             let bytes = page.0.iter().map(|meta| 200 + meta.location.as_ref().len());
             let bytes = bytes.sum::<usize>() as u64;
             Ok((page, bytes))
@@ -280,8 +280,9 @@ impl ObjectStore for ModelObjects {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        let put = (Bytes::from(payload), options.attributes);
-        self.put_as(location.as_ref(), put, options.mode).await
+        let (key, body) = (location.as_ref(), Bytes::from(payload));
+        self.put_as(key, body, options.attributes, options.mode)
+            .await
     }
 
     async fn put_multipart_opts(
@@ -407,8 +408,9 @@ impl ObjectStore for ModelObjects {
                     source: "there is no such object".into(),
                 });
             };
-            let put = (object.body, object.attributes);
-            deed.store.put(&to, put, &mode, deed.moment, e_tags)?;
+            let (body, attributes) = (object.body, object.attributes);
+            deed.store
+                .put(&to, body, attributes, &mode, deed.moment, e_tags)?;
             Ok(((), 0))
         })
         .await
@@ -462,10 +464,12 @@ impl MultipartUpload for Upload {
         let body = parts.concat();
         let e_tags = self.objects.service.profile.get().e_tags;
         let ask = self.objects.ask(RequestKind::ObjectPut, "POST", &self.key);
-        let (key, put) = (self.key.clone(), (body.into(), self.attributes.clone()));
+        let (key, body) = (self.key.clone(), body.into());
+        let attributes = self.attributes.clone();
         let put = self.objects.call(ask, move |deed| {
             let mode = PutMode::Overwrite;
-            let e_tag = deed.store.put(&key, put, &mode, deed.moment, e_tags)?;
+            let (store, moment) = (&mut *deed.store, deed.moment);
+            let e_tag = store.put(&key, body, attributes, &mode, moment, e_tags)?;
             Ok((e_tag, 0))
         });
         Ok(PutResult {

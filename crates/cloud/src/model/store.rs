@@ -96,7 +96,8 @@ impl Store {
     pub(super) fn put(
         &mut self,
         key: &str,
-        (body, attributes): (Bytes, Attributes),
+        body: Bytes,
+        attributes: Attributes,
         mode: &PutMode,
         moment: Moment,
         e_tags: ETags,
@@ -151,7 +152,8 @@ impl Store {
     /// age ago. Also whether there are more.
     pub(super) fn list(
         &self,
-        (prefix, after): (&str, &str),
+        prefix: &str,
+        after: &str,
         max: usize,
         now: Duration,
         mut age: impl FnMut() -> Duration,

@@ -33,7 +33,9 @@ fn histories(asserts_unchanged: bool) -> (usize, usize) {
                         all += 1;
                         missing += usize::from(!has_entry(
                             &collection,
-                            (&values, &froms, &order),
+                            &values,
+                            &froms,
+                            &order,
                             asserts_unchanged,
                         ));
                     }
@@ -71,7 +73,9 @@ fn body(value: usize) -> Option<Bytes> {
 
 fn has_entry(
     collection: &Collection,
-    (values, froms, order): (&[usize], &[usize], &[usize]),
+    values: &[usize],
+    froms: &[usize],
+    order: &[usize],
     asserts_unchanged: bool,
 ) -> bool {
     let mut zero = || [0; 24];

@@ -95,7 +95,7 @@ pub(crate) async fn change_mode(options: &ModeOptions) -> Result<ExitCode> {
         None => control.mode(name).await?,
         Some(mode) => {
             let begun = control.set_mode(name, mode, options.abandon).await?;
-            follow(&control, (options, name), mode, begun).await?
+            follow(&control, options, name, mode, begun).await?
         }
     };
     output::print(&format!("{}: {}\n", options.name, in_words(&status)))?;
@@ -105,7 +105,8 @@ pub(crate) async fn change_mode(options: &ModeOptions) -> Result<ExitCode> {
 /// Waits for the end of a change, telling what it waits for.
 async fn follow(
     control: &Control,
-    (options, name): (&ModeOptions, Name<'_>),
+    options: &ModeOptions,
+    name: Name<'_>,
     mode: Mode,
     begun: DomainMode,
 ) -> Result<DomainMode> {

@@ -317,7 +317,8 @@ struct Batch {
 
 impl Batch {
     /// Adds a record; whether the batch is full.
-    async fn put(&mut self, collection: &str, (key, value): Record) -> Result<bool> {
+    async fn put(&mut self, collection: &str, record: Record) -> Result<bool> {
+        let (key, value) = record;
         self.transaction.put(collection, &key, &value).await?;
         self.count += 1;
         self.bytes += key.len() + value.len();

@@ -196,7 +196,7 @@ pub(crate) async fn run(options: Options, matches: &ArgMatches) -> Result<ExitCo
     let follow = move |node: Node| {
         tokio::spawn(async move { plan::follow(&node, plan, |text| tell(start, text)).await });
     };
-    serve::serve(&config, (options.again(matches), None), open, follow).await
+    serve::serve(&config, options.again(matches), None, open, follow).await
 }
 
 impl Options {

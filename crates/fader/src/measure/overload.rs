@@ -113,8 +113,8 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
             }
             Some(place) => {
                 let service = own.as_ref().map_or(&url, |own| &own.url);
-                let at = (service.as_str(), raw.domain.as_str());
-                let told = job::round(options, place, at, workers, own.is_some());
+                let domain = raw.domain.as_str();
+                let told = job::round(options, place, service, domain, workers, own.is_some());
                 raw.within(told).await?
             }
         };

@@ -138,7 +138,7 @@ async fn one(shared: &Shared, copy: Copy) -> Result<()> {
             (done, format!("{} to {to}", path.display()))
         }
         Copy::Down(from, path, bytes, etag) => {
-            let done = download::run(shared, from, path, (*bytes, etag)).await;
+            let done = download::run(shared, from, path, *bytes, etag).await;
             (done, format!("{from} to {}", path.display()))
         }
         Copy::Across(from, to, bytes) => {

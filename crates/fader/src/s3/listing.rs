@@ -48,7 +48,9 @@ pub(super) struct Page {
 /// A page of the objects whose keys begin so.
 pub(super) async fn page(
     service: &Service,
-    (bucket, prefix, delimiter): (&str, &str, &str),
+    bucket: &str,
+    prefix: &str,
+    delimiter: &str,
     token: Option<&str>,
 ) -> Result<Page> {
     let mut query = vec![("list-type", "2"), ("prefix", prefix)];
@@ -89,7 +91,7 @@ pub(super) async fn all(service: &Service, bucket: &str, prefix: &str) -> Result
     let mut objects = Vec::new();
     let mut token: Option<String> = None;
     loop {
-        let page = page(service, (bucket, prefix, ""), token.as_deref()).await?;
+        let page = page(service, bucket, prefix, "", token.as_deref()).await?;
         objects.extend(page.objects);
         match page.next {
             Some(next) => token = Some(next),
@@ -106,8 +108,8 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<()> {
     let delimiter = if options.recursive { "" } else { "/" };
     let mut token: Option<String> = None;
     loop {
-        let of = (&*place.bucket, &*place.key, delimiter);
-        let page = page(service, of, token.as_deref()).await?;
+        let (bucket, prefix) = (&place.bucket, &place.key);
+        let page = page(service, bucket, prefix, delimiter, token.as_deref()).await?;
         let mut lines = String::new();
         for prefix in &page.prefixes {
             lines.push_str(&match options.json {

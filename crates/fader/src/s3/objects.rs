@@ -95,7 +95,7 @@ pub(super) async fn remove(service: &Service, options: &RmOptions) -> Result<()>
     let mut removed = 0;
     loop {
         // What is listed first is gone then: the first page is always the next one.
-        let page = listing::page(service, (bucket, &prefix, ""), None).await?;
+        let page = listing::page(service, bucket, &prefix, "", None).await?;
         if page.objects.is_empty() {
             output::tell(&format!("removed {removed} objects"));
             return Ok(());

@@ -109,26 +109,27 @@ pub(crate) async fn run(options: &Options, matches: &ArgMatches) -> Result<ExitC
     let again = options.again(matches);
     if let Some(member) = config.membership.member()? {
         let zookeeper = member.zookeeper.tls.clone();
-        return serve(&config, (again, zookeeper), member::opener(member)?, drop).await;
+        return serve(&config, again, zookeeper, member::opener(member)?, drop).await;
     }
     let open = |settings| {
         let (node, recovery) = Node::open(settings)?;
         report(&recovery);
         Ok(node)
     };
-    serve(&config, (again, None), open, drop).await
+    serve(&config, again, None, open, drop).await
 }
 
 /// Serves what `open` opens until a signal or a failure. `follow` is given it when it serves;
 /// `again` reads the configuration again, and `zookeeper` is how ZooKeeper is reached.
 pub(crate) async fn serve(
     config: &Config,
-    (again, zookeeper): (Again, Option<ZooKeeperTls>),
+    again: Again,
+    zookeeper: Option<ZooKeeperTls>,
     open: impl FnOnce(fader_node::Settings) -> Result<Node, OpenError> + Send + 'static,
     follow: impl FnOnce(Node),
 ) -> Result<ExitCode> {
     let set_level = start_log(config)?;
-    let served = serve_logged(config, (again, zookeeper, set_level), open, follow).await;
+    let served = serve_logged(config, again, zookeeper, set_level, open, follow).await;
     if let (Err(error), LogFormat::Json) = (&served, config.log_format.value) {
         let Report {
             message,
@@ -143,7 +144,9 @@ pub(crate) async fn serve(
 /// As [`serve`], when lines of the log are written.
 async fn serve_logged(
     config: &Config,
-    (again, zookeeper, set_level): (Again, Option<ZooKeeperTls>, SetLevel),
+    again: Again,
+    zookeeper: Option<ZooKeeperTls>,
+    set_level: SetLevel,
     open: impl FnOnce(fader_node::Settings) -> Result<Node, OpenError> + Send + 'static,
     follow: impl FnOnce(Node),
 ) -> Result<ExitCode> {
@@ -152,7 +155,7 @@ async fn serve_logged(
     }
     let allowed = files::raise();
     let mut signals = Signals::new()?;
-    let tls = reload::begin(config, (again, zookeeper), set_level)?;
+    let tls = reload::begin(config, again, zookeeper, set_level)?;
     // Binding first: a port that is taken is reported before any data is touched.
     let listener = bind(config.listen.value).await?;
     let address = listener.local_addr()?;

@@ -40,7 +40,8 @@ struct Reload {
 /// When a file cannot be read, or the certificate and its key do not fit.
 pub(super) fn begin(
     config: &Config,
-    (again, zookeeper): (Again, Option<ZooKeeperTls>),
+    again: Again,
+    zookeeper: Option<ZooKeeperTls>,
     set_level: SetLevel,
 ) -> Result<Option<Tls>> {
     let hangup = signal(SignalKind::hangup())?;

@@ -84,7 +84,7 @@ pub(super) async fn run(service: &Service, options: &Options) -> Result<ExitCode
     while 0 < left {
         let is_first = left == options.max || options.follow;
         let received = tokio::select! {
-            received = receive(service, options, &url, (left, is_first)) => received?,
+            received = receive(service, options, &url, left, is_first) => received?,
             () = interrupts.next() => return Ok(ended(options)),
         };
         if received.is_empty() && !options.follow {
@@ -121,7 +121,8 @@ async fn receive(
     service: &Service,
     options: &Options,
     url: &str,
-    (left, is_first): (u64, bool),
+    left: u64,
+    is_first: bool,
 ) -> Result<Vec<Value>> {
     let mut body = json!({
         "QueueUrl": url,

@@ -23,7 +23,8 @@ use super::Failure;
 pub(super) async fn answer(
     node: &Node,
     method: &Method,
-    (kind, path): (Kind, &[&str]),
+    kind: Kind,
+    path: &[&str],
     body: &Bytes,
 ) -> Result<Value, Failure> {
     match (method, path) {

@@ -111,7 +111,7 @@ impl RequestHandler {
         let caller = caller.await?;
         caller.check_rights()?;
         let region = sqs::region_of(&parts.headers).to_owned();
-        let command = exports::parse(operation, body, (rand::random(), region))?;
+        let command = exports::parse(operation, body, rand::random(), region)?;
         let load = Load::from(command.is_write());
         let account = caller.account();
         let carry_out = self.ask_exports(account, command);

@@ -96,7 +96,8 @@ impl RequestHandler {
         &self,
         parts: &Parts,
         incoming: Incoming,
-        (arrival, progress): (Arrival, &Progress),
+        arrival: Arrival,
+        progress: &Progress,
     ) -> Response<Outgoing> {
         let started = Instant::now();
         let id = request_id();
@@ -106,7 +107,7 @@ impl RequestHandler {
         let mut resource = String::new();
         let body = Mutex::new(Some(incoming));
         let answer = self
-            .s3_answer(parts, &body, arrival, (&mut operation, &mut resource))
+            .s3_answer(parts, &body, arrival, &mut operation, &mut resource)
             .await;
         let elapsed = started.elapsed();
         let code = answer.as_ref().err().map(|fault| fault.code);
@@ -153,7 +154,8 @@ impl RequestHandler {
         parts: &Parts,
         body: &Mutex<Option<Incoming>>,
         arrival: Arrival,
-        (operation, resource): (&mut Option<Operation>, &mut String),
+        operation: &mut Option<Operation>,
+        resource: &mut String,
     ) -> Answer {
         let path = parts.uri.path();
         path.clone_into(resource);
@@ -174,12 +176,9 @@ impl RequestHandler {
         }
         if named == Operation::PostObject {
             let incoming = body.lock().take().ok_or_else(access_denied)?;
-            let arrived = (&parameters, arrival);
-            return form::post(self, parts, (&place, arrived), incoming).await;
+            return form::post(self, parts, &place, &parameters, arrival, incoming).await;
         }
-        let mut sender = self
-            .s3_sender(parts, (&place, &parameters), arrival)
-            .await?;
+        let mut sender = self.s3_sender(parts, &place, &parameters, arrival).await?;
         let asked = consistency::asked(&parts.headers, &parameters);
         let asked = asked.map_err(|error| invalid_argument(error.message, "x-fader", ""))?;
         let is_told = asked.is_some();
@@ -244,7 +243,8 @@ impl RequestHandler {
     async fn s3_sender(
         &self,
         parts: &Parts,
-        (place, parameters): (&Place, &Parameters<'_>),
+        place: &Place,
+        parameters: &Parameters<'_>,
         arrival: Arrival,
     ) -> Result<Sender, Fault> {
         let headers = &parts.headers;
@@ -278,7 +278,7 @@ impl RequestHandler {
             .map_err(|error| of_signature(&error, is_header))?;
         let key = signer.as_ref().map(|signer| &*signer.key);
         Ok(Sender {
-            by: self.s3_by(key, parts, (parameters, arrival))?,
+            by: self.s3_by(key, parts, parameters, arrival)?,
             preference: key.and_then(|key| key.key.preference),
             chunks: signer.and_then(|signer| signer.chunks),
         })

@@ -68,7 +68,8 @@ impl RequestHandler {
         &self,
         parts: &Parts,
         body: &Bytes,
-        (arrival, progress): (Arrival, &Progress),
+        arrival: Arrival,
+        progress: &Progress,
     ) -> Option<Response<Full<Bytes>>> {
         let started = Instant::now();
         let id = request_id();
@@ -109,7 +110,7 @@ impl RequestHandler {
             elapsed_us = elapsed.as_micros(),
             "answered"
         );
-        Some(respond(protocol, outcome, (parts, arrival), &id))
+        Some(respond(protocol, outcome, parts, arrival, &id))
     }
 
     /// Refuses a request to SQS of which only the head was read.
@@ -123,7 +124,7 @@ impl RequestHandler {
             false => Protocol::Query,
         };
         let outcome = Err(of_gateway(refusal));
-        respond(protocol, outcome, (parts, arrival), &request_id())
+        respond(protocol, outcome, parts, arrival, &request_id())
     }
 
     /// Carries a request out. A receive that waits is withdrawn when its client sends no more. It
@@ -205,14 +206,14 @@ impl RequestHandler {
         })?;
         let signer = self.signer(parts, body, arrival.port, parameters).await;
         let key = signer.map_err(of_gateway)?;
-        let caller = self.caller(key.as_deref(), (parts, arrival));
+        let caller = self.caller(key.as_deref(), parts, arrival);
         let asked = consistency::asked(&parts.headers, parameters).map_err(of_gateway)?;
         let is_asked = asked.is_some();
         let asked = asked.unwrap_or_default();
         let form = Form::read(parameters)?;
         let node = json.as_ref().map_or(Node::Form(&form), Node::Json);
         let mode = asked.options.mode.map(|mode| mode.byte());
-        let parsed = sqs::parse(action, node, parts.uri.path(), (mode, now_ms()))?;
+        let parsed = sqs::parse(action, node, parts.uri.path(), mode, now_ms())?;
         let account = parsed
             .owner
             .or_else(|| caller.principal.account().cloned().map(AccountId));
@@ -261,7 +262,7 @@ impl RequestHandler {
 
     /// Who asks. Without a signature it is no account, or the one for which the server takes all
     /// callers.
-    fn caller(&self, key: Option<&OpenKey>, (parts, arrival): (&Parts, Arrival)) -> Caller {
+    fn caller(&self, key: Option<&OpenKey>, parts: &Parts, arrival: Arrival) -> Caller {
         let principal = match (key, &self.settings.anonymous) {
             (Some(key), _) => Principal::Key((key.key.account.0.clone(), key.key.id.clone())),
             (None, Some(account)) => Principal::Account(account.0.clone()),
@@ -349,7 +350,8 @@ fn object(body: &[u8]) -> Result<serde_json::Value, Error> {
 fn respond(
     protocol: Protocol,
     outcome: Result<Answered, Error>,
-    (parts, arrival): (&Parts, Arrival),
+    parts: &Parts,
+    arrival: Arrival,
     id: &str,
 ) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());

@@ -154,7 +154,7 @@ fn fuzz_s3_forms() {
         whole.set(whole.get() + u64::from(reader.finish().is_ok()));
         let fields = reader.fields();
         if let Some(policy) = fields.get("policy") {
-            let _ = post_policy::check(policy, ("b", fields), 0, 100);
+            let _ = post_policy::check(policy, "b", fields, 0, 100);
         }
         let _ = Form::read(|name| fields.get(name));
     });

@@ -76,7 +76,8 @@ enum Condition {
 /// The policy is malformed or over, or a condition does not hold.
 pub(crate) fn check(
     policy: &str,
-    (bucket, fields): (&str, &Fields),
+    bucket: &str,
+    fields: &Fields,
     now_s: i64,
     size_max: u64,
 ) -> Result<Sizes, Fault> {
@@ -231,7 +232,7 @@ mod tests {
             ..Fields::default()
         };
         let policy = BASE64.encode(policy);
-        check(&policy, ("b", &fields), NOW_S, 1000).map_err(|it| (it.code, it.message))
+        check(&policy, "b", &fields, NOW_S, 1000).map_err(|it| (it.code, it.message))
     }
 
     fn policy(conditions: &str) -> String {

@@ -256,13 +256,7 @@ pub(crate) fn versions(listing: &Listing<'_>, page: &Page) -> Vec<u8> {
             is_latest,
         } = entry
         {
-            one_version(
-                &mut writer,
-                (listing, &page.owner),
-                key,
-                version,
-                *is_latest,
-            );
+            one_version(&mut writer, listing, &page.owner, key, version, *is_latest);
         }
     }
     prefixes(&mut writer, encoding, page);
@@ -271,7 +265,8 @@ pub(crate) fn versions(listing: &Listing<'_>, page: &Page) -> Vec<u8> {
 
 fn one_version(
     writer: &mut Writer,
-    (listing, bucket_owner): (&Listing<'_>, &str),
+    listing: &Listing<'_>,
+    bucket_owner: &str,
     key: &str,
     version: &Version,
     is_latest: bool,
@@ -347,7 +342,8 @@ fn algorithm(writer: &mut Writer, algorithm: Option<(fader_services::s3::rows::A
 /// A list of the parts of an upload.
 pub(crate) fn parts(
     asked: &ListParts,
-    (max_parts, encoding): (usize, Encoding),
+    max_parts: usize,
+    encoding: Encoding,
     parts: &Parts,
 ) -> Vec<u8> {
     let mut writer = Writer::new("ListPartsResult");
@@ -397,7 +393,7 @@ fn checksum_of(writer: &mut Writer, checksum: Option<&Checksum>, with_kind: bool
 }
 
 /// An upload was completed.
-pub(crate) fn completed(location: &str, (bucket, key): (&str, &str), put: &Put) -> Vec<u8> {
+pub(crate) fn completed(location: &str, bucket: &str, key: &str, put: &Put) -> Vec<u8> {
     let mut writer = Writer::new("CompleteMultipartUploadResult");
     writer.text("Location", location);
     writer.text("Bucket", bucket);
@@ -422,7 +418,7 @@ pub(crate) fn copied(
 }
 
 /// A form was taken.
-pub(crate) fn posted(location: &str, (bucket, key): (&str, &str), etag: &str) -> Vec<u8> {
+pub(crate) fn posted(location: &str, bucket: &str, key: &str, etag: &str) -> Vec<u8> {
     let mut writer = Writer::bare("PostResponse");
     writer.text("Location", location);
     writer.text("Bucket", bucket);
@@ -467,7 +463,9 @@ pub(crate) fn deleted(
 /// Attributes of an object: those that were asked for.
 pub(crate) fn attributes(
     object: &Object,
-    (found, (after, most)): (&Pieces, (u32, u32)),
+    found: &Pieces,
+    after: u32,
+    most: u32,
     has: impl Fn(&str) -> bool,
 ) -> Vec<u8> {
     let mut writer = Writer::new("GetObjectAttributesResponse");

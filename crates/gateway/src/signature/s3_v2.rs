@@ -165,7 +165,7 @@ impl<'a> Presented<'a> {
         };
         let (Time::Date(date, _) | Time::Expires(date)) = self.time;
         let is_signed = |with_list_type, with_slash| {
-            let text = to_sign(signed, date, (with_list_type, with_slash));
+            let text = to_sign(signed, date, with_list_type, with_slash);
             let mut mac = <Hmac<Sha1> as KeyInit>::new_from_slice(secret.as_bytes())
                 .expect("HMAC takes a key of any length");
             mac.update(&text);
@@ -184,7 +184,7 @@ impl<'a> Presented<'a> {
 }
 
 /// The text that is signed.
-fn to_sign(signed: &Signed<'_>, date: &str, (with_list_type, with_slash): (bool, bool)) -> Vec<u8> {
+fn to_sign(signed: &Signed<'_>, date: &str, with_list_type: bool, with_slash: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     let header = |name| {
         signed

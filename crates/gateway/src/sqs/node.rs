@@ -136,7 +136,8 @@ impl<'a> Node<'a> {
     pub(crate) fn map(
         self,
         json: &str,
-        (query, key): (&str, &str),
+        query: &str,
+        key: &str,
     ) -> Result<Vec<(String, Node<'a>)>, Error> {
         match self.get(json, query) {
             None => Ok(Vec::new()),
@@ -166,9 +167,10 @@ impl<'a> Node<'a> {
     pub(crate) fn pairs(
         self,
         json: &str,
-        query: (&str, &str),
+        query: &str,
+        key: &str,
     ) -> Result<Vec<(String, String)>, Error> {
-        let pairs = self.map(json, query)?;
+        let pairs = self.map(json, query, key)?;
         let read = pairs
             .into_iter()
             .map(|(name, value)| Ok((name, value.as_text(json)?)));

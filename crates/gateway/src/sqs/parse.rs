@@ -27,7 +27,8 @@ pub(crate) fn parse(
     action: Action,
     node: Node<'_>,
     path: &str,
-    (mode, arrived_ms): (Option<u8>, u64),
+    mode: Option<u8>,
+    arrived_ms: u64,
 ) -> Result<Parsed, Error> {
     let of_caller = |command| {
         Ok(Parsed {
@@ -38,8 +39,8 @@ pub(crate) fn parse(
     match action {
         Action::CreateQueue => of_caller(Command::CreateQueue(CreateQueue {
             queue: queue_name(node)?,
-            attributes: node.pairs("Attributes", ("Attribute", "Name"))?,
-            tags: node.pairs("tags", ("Tag", "Key"))?,
+            attributes: node.pairs("Attributes", "Attribute", "Name")?,
+            tags: node.pairs("tags", "Tag", "Key")?,
             mode,
         })),
         Action::ListQueues => of_caller(Command::ListQueues(List {
@@ -102,7 +103,7 @@ fn of_queue(
         }),
         Action::SetQueueAttributes => Command::SetQueueAttributes(SetQueueAttributes {
             queue,
-            attributes: node.pairs("Attributes", ("Attribute", "Name"))?,
+            attributes: node.pairs("Attributes", "Attribute", "Name")?,
         }),
         Action::ListDeadLetterSourceQueues => Command::ListDeadLetterSourceQueues(List {
             queue,
@@ -111,7 +112,7 @@ fn of_queue(
         }),
         Action::TagQueue => Command::TagQueue(TagQueue {
             queue,
-            tags: node.pairs("Tags", ("Tag", "Key"))?,
+            tags: node.pairs("Tags", "Tag", "Key")?,
         }),
         Action::UntagQueue => Command::UntagQueue(UntagQueue {
             queue,
@@ -226,7 +227,7 @@ fn visibility_entry(node: Node<'_>) -> Result<VisibilityEntry, Error> {
 }
 
 fn attributes(node: Node<'_>, json: &str, query: &str) -> Result<Vec<Attribute>, Error> {
-    let all = node.map(json, (query, "Name"))?;
+    let all = node.map(json, query, "Name")?;
     let read = all.into_iter().map(|(name, it)| {
         let lists = [
             ("StringListValues", "StringListValue"),

@@ -18,13 +18,13 @@ const ID: &str = "00000000-0000-4000-8000-000000000000";
 
 fn by_json(action: Action, text: &str) -> Result<Parsed, Error> {
     let json = serde_json::from_str(text).unwrap();
-    parse(action, Node::Json(&json), "/", (None, 7))
+    parse(action, Node::Json(&json), "/", None, 7)
 }
 
 fn by_form(action: Action, path: &str, text: &str) -> Result<Parsed, Error> {
     let parameters = Parameters::read(b"", text.as_bytes(), 1000).unwrap();
     let form = Form::read(&parameters).unwrap();
-    parse(action, Node::Form(&form), path, (None, 7))
+    parse(action, Node::Form(&form), path, None, 7)
 }
 
 #[test]
@@ -326,7 +326,7 @@ proptest! {
         let action = ["SendMessage", "ReceiveMessage", "CreateQueue", "AddPermission"][at % 4];
         let action = Action::named(action).unwrap();
         if let Ok(json) = serde_json::from_str(&text) {
-            drop(parse(action, Node::Json(&json), "/", (None, 0)));
+            drop(parse(action, Node::Json(&json), "/", None, 0));
         }
     }
 
@@ -337,7 +337,7 @@ proptest! {
         if let Ok(parameters) = Parameters::read(b"", text.as_bytes(), 100)
             && let Ok(form) = Form::read(&parameters)
         {
-            drop(parse(action, Node::Form(&form), "/1/q", (None, 0)));
+            drop(parse(action, Node::Form(&form), "/1/q", None, 0));
         }
     }
 

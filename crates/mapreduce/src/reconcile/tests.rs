@@ -22,7 +22,8 @@ fn look(watch: &mut Watch, rows: &[Row], seconds: u64) -> Wishes {
         .map(|(row, number)| (number, row))
         .collect();
     watch.look(
-        (Phase::Map, count),
+        Phase::Map,
+        count,
         &rows,
         Duration::from_secs(seconds),
         LEASE,
@@ -47,9 +48,9 @@ fn a_beat_that_stands_still_for_a_lease_is_sent_again() {
 fn a_task_without_a_row_waits_a_lease_too() {
     let mut watch = Watch::default();
     let rows = BTreeMap::new();
-    let tasks = (Phase::Reduce, 2);
-    assert_eq!(watch.look(tasks, &rows, Duration::ZERO, LEASE).again, []);
-    let again = watch.look(tasks, &rows, LEASE, LEASE).again;
+    let mut look = |now| watch.look(Phase::Reduce, 2, &rows, now, LEASE).again;
+    assert_eq!(look(Duration::ZERO), []);
+    let again = look(LEASE);
     assert_eq!(again.len(), 2);
     assert_eq!(again[1].beat, "");
 }

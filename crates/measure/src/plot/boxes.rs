@@ -51,7 +51,8 @@ impl Boxes {
         });
         let (mut svg, mut x, y) = frame(
             &self.title,
-            (&axis(""), &axis(&self.y)),
+            &axis(""),
+            &axis(&self.y),
             std::iter::empty(),
             values,
         );

@@ -4,15 +4,15 @@ use super::*;
 
 #[test]
 fn ticks_are_round() {
-    assert_eq!(linear((0.0, 9.7)).2, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+    assert_eq!(linear(0.0, 9.7).2, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
     assert_eq!(
-        linear((0.2, 0.31)).2,
+        linear(0.2, 0.31).2,
         [0.0, 0.1, 0.2, 0.30000000000000004, 0.4]
     );
-    assert_eq!(linear((-3.0, 12_000.0)).2.first(), Some(&-5000.0));
-    assert_eq!(linear((0.0, 0.0)).1, 1.0);
-    assert_eq!(logarithmic((0.3, 120.0)).2, [0.1, 1.0, 10.0, 100.0, 1000.0]);
-    assert_eq!(logarithmic((10.0, 10.0)).2, [10.0, 100.0]);
+    assert_eq!(linear(-3.0, 12_000.0).2.first(), Some(&-5000.0));
+    assert_eq!(linear(0.0, 0.0).1, 1.0);
+    assert_eq!(logarithmic(0.3, 120.0).2, [0.1, 1.0, 10.0, 100.0, 1000.0]);
+    assert_eq!(logarithmic(10.0, 10.0).2, [10.0, 100.0]);
     let labels = [0.30000000000000004, 0.0, 12_000.0, 1_500_000.0, -2e9].map(number);
     assert_eq!(labels, ["0.3", "0", "12k", "1.5M", "-2G"]);
 }

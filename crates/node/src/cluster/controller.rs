@@ -174,7 +174,8 @@ fn control(cluster: &Cluster, acting: &mut Acting) -> bool {
         let now = Duration::from_millis(monotonic_ms());
         let mut compared = Vec::new();
         let restart = acting.returning.choose(
-            (now, coordinator.session()),
+            now,
+            coordinator.session(),
             newest,
             &observed.sessions,
             |disk: DiskId| -> Result<Progress, CoordinatorError> {

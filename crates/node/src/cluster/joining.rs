@@ -151,7 +151,8 @@ pub(crate) fn join(
     let peers = Peers::start(
         listener,
         me,
-        (cluster.id, cluster.session),
+        cluster.id,
+        cluster.session,
         settings.key,
         door.clone(),
     );

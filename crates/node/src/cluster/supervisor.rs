@@ -193,8 +193,8 @@ impl SupervisorThread {
         let hold = live.iter().filter(has_data);
         let hold: BTreeSet<String> = hold.map(|it| it.name.clone()).collect();
         let policy = &coordinator.cluster().policy;
-        let rules = (policy, &ClusterLimits::of(coordinator.version()));
-        if let Some(next) = layout.step(rules, rests, (&names, &hold))
+        let limits = ClusterLimits::of(coordinator.version());
+        if let Some(next) = layout.step(policy, &limits, rests, &names, &hold)
             && let Err(error) = coordinator.advance(&layout, &next)
         {
             tracing::warn!(%error, "a step of placing was perhaps not taken");

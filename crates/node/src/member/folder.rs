@@ -168,7 +168,8 @@ impl Folder {
     ) -> Result<Folder, OpenError> {
         let (mut log, unfinished) = open_log(
             &settings.data,
-            (settings.durability, settings.segment_bytes),
+            settings.durability,
+            settings.segment_bytes,
             disk,
         )?;
         let is_new = log.is_new();
@@ -308,6 +309,7 @@ impl Folder {
 /// Whether the log of the folder has everything that its engine came to.
 fn can_rebuild(settings: &Settings) -> Result<bool, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let how = (settings.durability, settings.segment_bytes);
-    Ok(open_log(&settings.data, how, &disk)?.0.reaches_back())
+    let (durability, segment_bytes) = (settings.durability, settings.segment_bytes);
+    let (log, _) = open_log(&settings.data, durability, segment_bytes, &disk)?;
+    Ok(log.reaches_back())
 }

@@ -182,8 +182,9 @@ impl SessionKeeper {
     fn stands_still(&mut self) -> bool {
         let (still, session) = (self.shared.still_for(), self.coordinator.session());
         let millis = |time: Duration| time.as_millis() as u64;
-        let lease = (monotonic_ms(), self.leased_ms);
-        match stillness(millis(still), millis(session), lease, &ALL_GUARDS) {
+        let (now_ms, leased_ms) = (monotonic_ms(), self.leased_ms);
+        let (still_ms, session_ms) = (millis(still), millis(session));
+        match stillness(still_ms, session_ms, now_ms, leased_ms, &ALL_GUARDS) {
             Stillness::Moves => false,
             Stillness::Still => true,
             Stillness::Over => {

@@ -122,8 +122,8 @@ impl Member {
 
     /// What the services show of the collections of its chain, of up to `most` by name.
     pub(crate) fn figures(&self, chain: ChainId, most: usize) -> Result<Figures, ViewError> {
-        let at = (chain, clock::now_ms());
-        request::figures(&*self.snapshot(), &self.settings.limits, at, most)
+        let (limits, now_ms) = (&self.settings.limits, clock::now_ms());
+        request::figures(&*self.snapshot(), limits, chain, now_ms, most)
     }
 
     /// Queues a client's request.

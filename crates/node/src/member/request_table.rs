@@ -202,9 +202,9 @@ impl RequestTable {
 
     /// What changes when the services do some of the work that is due now.
     fn upkeep(&self, view: &dyn View) -> Result<Vec<Change>, ViewError> {
-        let at = (self.settings.placing.chain, clock::now_ms());
-        let terms = (&self.settings.limits, &ALL_GUARDS);
-        request::upkeep(view, terms, at, ROWS_PER_UPKEEP)
+        let (limits, chain) = (&self.settings.limits, self.settings.placing.chain);
+        let now_ms = clock::now_ms();
+        request::upkeep(view, limits, &ALL_GUARDS, chain, now_ms, ROWS_PER_UPKEEP)
     }
 
     /// Looks once in a while whether the services have work to do: then the sweep does it.

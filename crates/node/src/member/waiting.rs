@@ -50,7 +50,7 @@ impl RequestTable {
             None => {
                 let token = self.token();
                 let mut waiters = self.waiters.borrow_mut();
-                (token, waiters.wait(token, collection, wait, (now_ms, size)))
+                (token, waiters.wait(token, collection, wait, now_ms, size))
             }
         };
         match waits {

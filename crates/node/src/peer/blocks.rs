@@ -298,7 +298,8 @@ impl BlockCalls {
         &self,
         common: &PeerContext,
         node: NodeId,
-        (chain, asked): (ChainId, &BlockAsked),
+        chain: ChainId,
+        asked: &BlockAsked,
     ) -> Option<BlockTold> {
         let peer = common.directory.read().get(&node).copied()?;
         let pool = self.0.lock().entry(node).or_default().clone();
@@ -365,8 +366,8 @@ impl Drop for Place<'_> {
 fn connect(common: &PeerContext, node: NodeId, peer: Peer) -> Result<Talk, PeerError> {
     let stream = TcpStream::connect_timeout(&peer.address, CONNECT)?;
     stream.set_nodelay(true)?;
-    let whom = (node, peer.disk);
-    let called = call(&stream, &common.key, common.me(), whom, Purpose::Blocks)?;
+    let (key, me) = (&common.key, common.me());
+    let called = call(&stream, key, me, node, peer.disk, Purpose::Blocks)?;
     let (_, (sealing, opening)) = called;
     let mut sealer = Sealer::new(sealing);
     let mut first = Vec::new();
@@ -389,7 +390,8 @@ pub(super) struct BlockHosts(Mutex<BTreeMap<NodeId, VecDeque<(u64, TcpStream)>>>
 impl BlockHosts {
     fn enter(
         &self,
-        (node, serial): (NodeId, u64),
+        node: NodeId,
+        serial: u64,
         stream: &TcpStream,
         common: &PeerContext,
     ) -> Result<(), PeerError> {
@@ -412,7 +414,7 @@ impl BlockHosts {
         Ok(())
     }
 
-    fn leave(&self, (node, serial): (NodeId, u64)) {
+    fn leave(&self, node: NodeId, serial: u64) {
         if let Some(streams) = self.0.lock().get_mut(&node) {
             streams.retain(|(other, _)| *other != serial);
         }
@@ -445,22 +447,25 @@ pub(super) fn questions(cipher: Cipher) -> Opener {
 /// Answers what a caller asks, until the connection ends. Says why it did.
 pub(super) fn serve(
     stream: &TcpStream,
-    (node, serial): (NodeId, u64),
-    (opener, sealer): (Opener, Sealer),
+    node: NodeId,
+    serial: u64,
+    opener: Opener,
+    sealer: Sealer,
     common: &PeerContext,
 ) -> PeerError {
-    if let Err(error) = common.block_hosts.enter((node, serial), stream, common) {
+    if let Err(error) = common.block_hosts.enter(node, serial, stream, common) {
         return error;
     }
-    let error = answer_all(stream, node, (opener, sealer), common);
-    common.block_hosts.leave((node, serial));
+    let error = answer_all(stream, node, opener, sealer, common);
+    common.block_hosts.leave(node, serial);
     error.err().unwrap_or(PeerError::Ended)
 }
 
 fn answer_all(
     stream: &TcpStream,
     node: NodeId,
-    (opener, sealer): (Opener, Sealer),
+    opener: Opener,
+    sealer: Sealer,
     common: &PeerContext,
 ) -> Result<(), PeerError> {
     stream.set_read_timeout(Some(IDLE))?;

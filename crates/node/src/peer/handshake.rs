@@ -102,7 +102,8 @@ pub(super) fn call(
     stream: &TcpStream,
     key: &ClusterKey,
     me: LocalIdentity,
-    (node, disk): (NodeId, DiskId),
+    node: NodeId,
+    disk: DiskId,
     purpose: Purpose,
 ) -> Result<(RemoteIdentity, Ciphers), PeerError> {
     let mut stream = Timed::new(stream);

@@ -112,14 +112,14 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &PeerContext)
     let (who, error) = match met {
         Ok((node, opener, None)) => {
             common.log_once.forget(Who::Address(address));
-            let error = receive(stream, (node, serial), opener, common);
+            let error = receive(stream, node, serial, opener, common);
             // The answers that it owes would have come this way.
             common.asks.fail(node);
             common.inbox.withdraw(node, None);
             (Who::Node(node), error)
         }
         Ok((node, opener, Some(sealer))) => {
-            let error = blocks::serve(stream, (node, serial), (opener, sealer), common);
+            let error = blocks::serve(stream, node, serial, opener, sealer, common);
             // An idle one ends without complaint.
             return match error {
                 PeerError::Silent | PeerError::Ended => end(stream),
@@ -162,7 +162,8 @@ fn meet(
 /// Delivers what comes, until the connection ends. Says why it did.
 fn receive(
     stream: &TcpStream,
-    (node, serial): (NodeId, u64),
+    node: NodeId,
+    serial: u64,
     mut opener: Opener,
     common: &PeerContext,
 ) -> PeerError {
@@ -215,7 +216,7 @@ pub(super) fn take(
             let chain = ChainId(reader.varint_u32()?);
             let (number, patience) = (reader.varint()?, reader.varint()?);
             let asked = ForwardedRequest::decode(reader.rest())?;
-            let reply = Reply::new((node, number), common.outgoing(node), common.version());
+            let reply = Reply::new(node, number, common.outgoing(node), common.version());
             let patience = PATIENCE_MAX.min(Duration::from_millis(patience));
             common.inbox.serve(chain, asked, patience, reply);
         }

@@ -105,14 +105,11 @@ impl Reply {
     /// One whose asker is not to be reached any more.
     #[cfg(test)]
     pub(crate) fn to_no_member(of: (NodeId, u64)) -> Self {
-        Reply::new(of, None, Version::NEWEST)
+        let (node, number) = of;
+        Reply::new(node, number, None, Version::NEWEST)
     }
 
-    fn new(
-        (node, number): (NodeId, u64),
-        outgoing: Option<Arc<Outgoing>>,
-        version: Version,
-    ) -> Self {
+    fn new(node: NodeId, number: u64, outgoing: Option<Arc<Outgoing>>, version: Version) -> Self {
         Reply {
             node,
             number,
@@ -212,7 +209,8 @@ impl Peers {
     pub fn start(
         listener: TcpListener,
         me: Identity,
-        (cluster, session): (u128, Duration),
+        cluster: u128,
+        session: Duration,
         key: ClusterKey,
         inbox: Arc<dyn Inbox>,
     ) -> io::Result<Arc<Peers>> {
@@ -325,7 +323,7 @@ impl Peers {
     ) -> Option<BlockTold> {
         let node = self.common.home(member);
         let calls = &self.common.block_calls;
-        calls.ask(&self.common, node, (chain, asked))
+        calls.ask(&self.common, node, chain, asked)
     }
 
     /// The way to the other members of a chain.

@@ -244,8 +244,8 @@ impl Outgoing {
         let Peer { address, disk } = self.peer;
         let stream = TcpStream::connect_timeout(&address, CONNECT)?;
         stream.set_nodelay(true)?;
-        let whom = (self.node, disk);
-        let called = call(&stream, &common.key, common.me(), whom, Purpose::Messages)?;
+        let (key, me, node) = (&common.key, common.me(), self.node);
+        let called = call(&stream, key, me, node, disk, Purpose::Messages)?;
         let (met, (cipher, _)) = called;
         let mut sealer = Sealer::new(cipher);
         let mut first = Vec::new();

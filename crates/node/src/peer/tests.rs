@@ -123,8 +123,7 @@ fn node(number: u32, key: &ClusterKey) -> Node {
         blocks: Mutex::default(),
     });
     let (me, key) = (identity(number), key.clone());
-    let cluster = (CLUSTER, SESSION);
-    let peers = Peers::start(listener, me, cluster, key, inbox.clone());
+    let peers = Peers::start(listener, me, CLUSTER, SESSION, key, inbox.clone());
     let peers = peers.unwrap();
     Node {
         peers,

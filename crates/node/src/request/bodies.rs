@@ -263,11 +263,14 @@ impl Router {
         &self,
         cluster: &Arc<Cluster>,
         bytes: &BlockBytes,
-        (of, row): ((Owner, ChainId), (ChainId, NewRow)),
+        owner: Owner,
+        chain: ChainId,
+        at: ChainId,
+        row: NewRow,
     ) -> Result<(), Trouble> {
         let held = cluster.spread(bytes.clone()).await;
         held.map_err(|refusal| self.of_refusal(refusal))?;
-        self.put_row(of, row).await
+        self.put_row(owner, chain, at, row).await
     }
 
     /// A lone node has no other to ask.
@@ -281,8 +284,10 @@ impl Router {
     /// Puts the row of a block on its chain.
     async fn put_row(
         &self,
-        (owner, chain): (Owner, ChainId),
-        (at, row): (ChainId, NewRow),
+        owner: Owner,
+        chain: ChainId,
+        at: ChainId,
+        row: NewRow,
     ) -> Result<(), Trouble> {
         let number = random::number().map_err(|error| of_store(error.to_string()))?;
         let put = blocks::Put {
@@ -324,7 +329,7 @@ pub(super) fn attempt(
         return Ok(None);
     };
     let begun = member.shared().newest();
-    let attempt = blocks::attempt(&*member.snapshot(), entry.collection, (id, begun))?;
+    let attempt = blocks::attempt(&*member.snapshot(), entry.collection, id, begun)?;
     Ok(attempt.map(|attempt| (entry.collection, attempt)))
 }
 
@@ -392,7 +397,7 @@ impl BodyWriter {
             let end = Instant::now() + REQUEST;
             loop {
                 let stored = router
-                    .store_block(&cluster, &bytes, ((owner, chain), (at, row)))
+                    .store_block(&cluster, &bytes, owner, chain, at, row)
                     .await;
                 match stored {
                     // The head went, and another one has not all bytes.

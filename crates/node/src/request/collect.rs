@@ -150,7 +150,7 @@ impl Rounds {
             match head {
                 Some((_, head)) => {
                     let collecting = self.chains.entry(chain).or_default();
-                    let round = collecting.round(router, (chain, &cluster), &head).await;
+                    let round = collecting.round(router, chain, &cluster, &head).await;
                     if let Err(error) = round {
                         tracing::warn!(%error, %chain, "blocks that are to go were not read");
                     }
@@ -215,7 +215,8 @@ impl Collecting {
     async fn round(
         &mut self,
         router: &Arc<Router>,
-        (chain, cluster): (ChainId, &Arc<Cluster>),
+        chain: ChainId,
+        cluster: &Arc<Cluster>,
         head: &Arc<Member>,
     ) -> Result<(), ViewError> {
         let of = Of {

@@ -106,7 +106,7 @@ impl Router {
                             let session = context.clone();
                             Job::Submit(PendingRequest::write(call.clone(), session, quorum, reply))
                         };
-                        cluster.at_one((takers, patience), job).await
+                        cluster.at_one(takers, patience, job).await
                     }
                 },
             };
@@ -132,8 +132,10 @@ impl Router {
             // TOKEN-2: the session goes on.
             told => told.unwrap_or_else(|refusal| refusal.of_service(service).into()),
         };
-        let (whose, seen) = ((&call.account, service), (chain, sessions));
-        Ok(tokens::answered(told, &self.seal, whose, seen))
+        let (seal, account) = (&self.seal, &call.account);
+        Ok(tokens::answered(
+            told, seal, account, service, chain, sessions,
+        ))
     }
 }
 

@@ -175,7 +175,7 @@ impl Router {
             return self.carry_out(ChainId::SYSTEM, call).await;
         };
         match call.request.target() {
-            Target::Create { plain, .. } => self.create(call, (name, plain)).await,
+            Target::Create { plain, .. } => self.create(call, name, plain).await,
             _ => self.delete(call, name).await,
         }
     }
@@ -184,7 +184,8 @@ impl Router {
     async fn create(
         &self,
         call: &Arc<Call>,
-        (name, plain): (Name<'_>, bool),
+        name: Name<'_>,
+        plain: bool,
     ) -> Result<Answer, Refused> {
         let service = call.request.service();
         let later = |refusal: Refusal| refusal.of_service(service);

@@ -64,7 +64,8 @@ impl Cluster {
     /// The answer of the first that takes the job of a request which may wait for so long.
     pub(crate) async fn at_one<T>(
         &self,
-        (takers, patience): (Takers, Duration),
+        takers: Takers,
+        patience: Duration,
         job: impl Fn(oneshot::Sender<Answer<T>>) -> Job,
     ) -> Answer<T> {
         let end = Instant::now() + REQUEST + patience;
@@ -83,7 +84,7 @@ impl Cluster {
             for (node, member) in takers {
                 let (reply, answer) = oneshot::channel();
                 let answer = match member.enqueue(job(reply)) {
-                    Ok(()) => self.answer_of(node, answer, (end, look)).await,
+                    Ok(()) => self.answer_of(node, answer, end, look).await,
                     Err(refusal) => Err(refusal),
                 };
                 match answer {
@@ -114,7 +115,8 @@ impl Cluster {
         &self,
         node: NodeId,
         mut answer: oneshot::Receiver<Answer<T>>,
-        (end, look): (Instant, Duration),
+        end: Instant,
+        look: Duration,
     ) -> Answer<T> {
         let lost = Err(Refusal::new(Kind::Unknown, Reason::Lost));
         if self.is_lone() {

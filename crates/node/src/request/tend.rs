@@ -82,7 +82,7 @@ impl Tending {
                 }
                 let newest = cluster.configuration();
                 let is_current = newest.is_some_and(|it| it.serving().any(|it| it == node));
-                let lacking = one.sweep(&member, &store, (is_alone, is_current));
+                let lacking = one.sweep(&member, &store, is_alone, is_current);
                 let damaged = one.scrub(&member, &store);
                 let to_mend = lacking.into_iter().chain(damaged).take(MENDED_MAX);
                 to_mend.for_each(|id| cluster.mend_block(node, id));
@@ -144,7 +144,8 @@ impl One {
         &mut self,
         member: &Arc<Member>,
         store: &Blocks,
-        (is_alone, is_current): (bool, bool),
+        is_alone: bool,
+        is_current: bool,
     ) -> Vec<BlockId> {
         let mut lacking = Vec::new();
         if self.due.is_some_and(|due| Instant::now() < due) {

@@ -156,8 +156,10 @@ pub(crate) fn open(
 pub(crate) fn answered(
     told: RequestResult,
     seal: &Seal,
-    (account, service): (&AccountId, ServiceName),
-    (chain, sessions): (ChainId, Option<SessionToken>),
+    account: &AccountId,
+    service: ServiceName,
+    chain: ChainId,
+    sessions: Option<SessionToken>,
 ) -> Answer {
     let RequestResult {
         outcome,

@@ -228,7 +228,7 @@ fn segments(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Cuts the log where it is damaged. All of it as it was is kept beside it; says where.
-pub(crate) fn cut(data: &Path, (file, offset): &(PathBuf, u64)) -> io::Result<PathBuf> {
+pub(crate) fn cut(data: &Path, file: &Path, offset: u64) -> io::Result<PathBuf> {
     let folder = data.join("log");
     let aside = set_aside(&folder)?;
     RealDisk.create_folder(&folder)?;
@@ -240,7 +240,7 @@ pub(crate) fn cut(data: &Path, (file, offset): &(PathBuf, u64)) -> io::Result<Pa
         let written = std::fs::File::options().write(true).open(&copy)?;
         if is_last {
             let size = written.metadata()?.len();
-            written.set_len(*offset)?;
+            written.set_len(offset)?;
             written.set_len(size)?;
         }
         written.sync_all()?;

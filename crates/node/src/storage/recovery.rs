@@ -55,7 +55,7 @@ pub(crate) fn recover(
         .collect();
     let oldest = applied.values().min().copied().unwrap_or_default();
     let newest = applied.values().max().copied().unwrap_or_default();
-    check_reach(log, &applied, (oldest, newest))?;
+    check_reach(log, &applied, oldest, newest)?;
     let mut replay = Replay {
         engine,
         applied,
@@ -110,7 +110,8 @@ pub(crate) fn recover(
 fn check_reach(
     log: &Log,
     applied: &BTreeMap<Tree, EntryId>,
-    (oldest, newest): (EntryId, EntryId),
+    oldest: EntryId,
+    newest: EntryId,
 ) -> Result<(), OpenError> {
     if log.is_new() && newest != EntryId::ZERO {
         return Err(OpenError::damaged(format!(
@@ -139,7 +140,8 @@ fn check_reach(
 /// finished.
 pub(crate) fn open_log(
     data: &Path,
-    (durability, segment_bytes): (Durability, u64),
+    durability: Durability,
+    segment_bytes: u64,
     disk: &Arc<dyn Disk>,
 ) -> Result<(Log, Option<String>), OpenError> {
     let folder = data.join("log");

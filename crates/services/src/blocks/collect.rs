@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fader_chain::{ALL_GUARDS, ChainId, EntryId};
 
 use crate::blocks::{Attempt, Command, Fenced, GarbageId, Owner, ROWS_MAX, Row};
+use crate::key::KeyRange;
 use crate::request::{Outcome, Reply, Request};
 use crate::s3::bucket::{Bucket, Terms};
 use crate::s3::command::{DropGarbage, Fence, MoveNote};
@@ -54,7 +55,8 @@ fn of_node(command: s3::Command) -> Request {
 pub fn attempt(
     view: &dyn View,
     collection: CollectionId,
-    (id, begun): (u128, EntryId),
+    id: u128,
+    begun: EntryId,
 ) -> Result<Option<Attempt>, ViewError> {
     let bucket = bucket(view, collection)?;
     let bucket = bucket.filter(|bucket| !bucket.settings.is_deleted);
@@ -100,7 +102,7 @@ pub fn garbage(
     after: Option<GarbageAt>,
     count: usize,
 ) -> Result<Vec<GarbageAt>, ViewError> {
-    let (mut start, end) = garbage_of_chain();
+    let KeyRange { mut start, end } = garbage_of_chain();
     if let Some(GarbageAt { collection, id }) = after {
         start = [&*Keys(collection).garbage(id), &[0x00]].concat().into();
     }
@@ -149,7 +151,7 @@ pub fn notes(view: &dyn View, note: EntryId) -> Result<Vec<Request>, ViewError> 
     let mut asked = Vec::new();
     for collection in catalog::ids(view, Kind::Bucket) {
         let collection = collection?;
-        let (start, end) = Keys(collection).fences_behind(note);
+        let KeyRange { start, end } = Keys(collection).fences_behind(note);
         let first = view.scan(&start, &end, Direction::Forward).next();
         if first.transpose()?.is_some() {
             asked.push(of_node(s3::Command::MoveNote(MoveNote {

@@ -120,7 +120,8 @@ impl Command {
 /// [`ViewError`] when the store cannot be read.
 pub(crate) fn decide(
     view: &dyn View,
-    (limits, now_ms): (&Limits, u64),
+    limits: &Limits,
+    now_ms: u64,
     command: &Command,
 ) -> Result<Vec<Change>, ViewError> {
     let mut changes = Vec::new();

@@ -78,8 +78,9 @@ impl Service for Blocks {
         command: &Command,
     ) -> Result<Decision<Outcome<Self>>, Wait> {
         let decided = match command.count() <= ROWS_MAX {
-            true => blocks::decide(view, (context.limits, context.now_ms), command)
-                .map_err(Refusal::from),
+            true => {
+                blocks::decide(view, context.limits, context.now_ms, command).map_err(Refusal::from)
+            }
             false => Err(Refusal::Invalid("too many blocks at once".to_owned())),
         };
         let (outcome, changes) = match decided {

@@ -21,7 +21,7 @@ struct Chain {
 impl Chain {
     fn run(&mut self, now_ms: u64, command: &Command) -> Vec<Change> {
         let limits = Limits { lease_ms: LEASE };
-        let changes = decide(&self.rows, (&limits, now_ms), command).unwrap();
+        let changes = decide(&self.rows, &limits, now_ms, command).unwrap();
         self.index += 1;
         let under = ApplyContext::strong(EntryId::new(1, self.index));
         self.rows.apply(&changes, &under).unwrap();

@@ -142,15 +142,17 @@ pub(crate) fn domain_names(
     after: Option<&[u8]>,
     count: usize,
 ) -> Result<Vec<String>, ViewError> {
-    names(view, (Kind::Domain, account), ("", after), count)
+    names(view, Kind::Domain, account, "", after, count)
 }
 
 /// Up to `count` names of collections of this kind of `account` that begin with `beginning` and
 /// come after `after`, in byte order.
 pub(crate) fn names(
     view: &dyn View,
-    (kind, account): (Kind, &AccountId),
-    (beginning, after): (&str, Option<&[u8]>),
+    kind: Kind,
+    account: &AccountId,
+    beginning: &str,
+    after: Option<&[u8]>,
     count: usize,
 ) -> Result<Vec<String>, ViewError> {
     let prefix = match kind {
@@ -239,14 +241,11 @@ pub(crate) fn ids(
 
 /// How many domains `account` has.
 pub(crate) fn domain_count(view: &dyn View, account: &AccountId) -> Result<u64, ViewError> {
-    count(view, (Kind::Domain, account))
+    count(view, Kind::Domain, account)
 }
 
 /// How many collections of this kind `account` has.
-pub(crate) fn count(
-    view: &dyn View,
-    (kind, account): (Kind, &AccountId),
-) -> Result<u64, ViewError> {
+pub(crate) fn count(view: &dyn View, kind: Kind, account: &AccountId) -> Result<u64, ViewError> {
     number(view, &count_key(kind, account), 0)
 }
 
@@ -254,7 +253,8 @@ pub(crate) fn count(
 pub(crate) fn create(
     view: &dyn View,
     name: Name<'_>,
-    (mode, preference): (Mode, Option<DefaultConsistency>),
+    mode: Mode,
+    preference: Option<DefaultConsistency>,
 ) -> Result<(CollectionId, Vec<Change>), ViewError> {
     let (collection, next) = next_collection(view)?;
     let entry = DomainEntry {
@@ -273,7 +273,7 @@ pub(crate) fn create(
 
 /// What the account's count and list become when it has this name too.
 pub(super) fn one_more(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, ViewError> {
-    let number = count(view, (name.kind, name.account))? + 1;
+    let number = count(view, name.kind, name.account)? + 1;
     let mut changes = vec![put_number(count_key(name.kind, name.account), number)];
     if name.kind.is_of_cluster() {
         changes.push(Change::Put {
@@ -286,7 +286,7 @@ pub(super) fn one_more(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, V
 
 /// What they become without it.
 pub(super) fn one_less(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, ViewError> {
-    let number = count(view, (name.kind, name.account))?.saturating_sub(1);
+    let number = count(view, name.kind, name.account)?.saturating_sub(1);
     let mut changes = vec![put_number(count_key(name.kind, name.account), number)];
     if name.kind.is_of_cluster() {
         changes.push(Change::Remove {

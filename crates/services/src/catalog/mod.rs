@@ -225,7 +225,7 @@ pub fn decide(view: &dyn View, command: &Command) -> Decision<Result<(), Refusal
             name,
             mode,
             abandon,
-        } => modes::set(view, name.name(), (*mode, *abandon)),
+        } => modes::set(view, name.name(), *mode, *abandon),
         Command::Confirm => Ok(Vec::new()),
     };
     let (outcome, changes) = match changes {

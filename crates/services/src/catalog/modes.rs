@@ -54,7 +54,8 @@ pub fn draining(view: &dyn View) -> Result<Vec<DrainingDomain>, ViewError> {
 pub(crate) fn set(
     view: &dyn View,
     name: Name<'_>,
-    (mode, abandon): (Mode, bool),
+    mode: Mode,
+    abandon: bool,
 ) -> Result<Vec<Change>, Refusal> {
     if !mode.is_at_rest() || (abandon && mode != Mode::Strong) {
         let message = "only a change to strong leaves members behind";
@@ -62,7 +63,7 @@ pub(crate) fn set(
     }
     let entry = collection(view, name)?;
     let entry = entry.ok_or_else(|| Refusal::NoSuchDomain(name.name.to_owned()))?;
-    let checked = request::check_mode(view, (name, entry.collection), mode);
+    let checked = request::check_mode(view, name, entry.collection, mode);
     checked.map_err(Refusal::Invalid)?;
     let standing = ModeState::of(view, entry.collection.0)?;
     let next = match mode {
@@ -74,7 +75,7 @@ pub(crate) fn set(
     if next == entry.mode.promised() && !(abandon && is_awaited) {
         return Ok(Vec::new());
     }
-    Ok(turn(name, &entry, (next, abandon)))
+    Ok(turn(name, &entry, next, abandon))
 }
 
 /// The next step of a draining domain: it becomes strong, and then needs to keep no marks. No
@@ -94,11 +95,11 @@ pub fn close_collection(view: &dyn View, id: CollectionId) -> Result<Vec<Change>
         Mode::Draining => Mode::Drained,
         _ => Mode::Strong,
     };
-    Ok(turn(draining.name.name(), &entry, (next, false)))
+    Ok(turn(draining.name.name(), &entry, next, false))
 }
 
 /// All that an entry changes which gives a domain the mode `next`.
-fn turn(name: Name<'_>, entry: &DomainEntry, (next, abandon): (Mode, bool)) -> Vec<Change> {
+fn turn(name: Name<'_>, entry: &DomainEntry, next: Mode, abandon: bool) -> Vec<Change> {
     let collection = entry.collection;
     let key = marker_key(collection);
     let marker = match next {

@@ -116,7 +116,8 @@ pub fn unfinished(view: &dyn View) -> Result<Vec<PendingSaga>, ViewError> {
 pub(crate) fn enter(
     view: &dyn View,
     name: Name<'_>,
-    (mode, preference): (Mode, Option<DefaultConsistency>),
+    mode: Mode,
+    preference: Option<DefaultConsistency>,
     chains: u32,
 ) -> Result<Vec<Change>, ViewError> {
     let (collection, next) = next_collection(view)?;
@@ -149,7 +150,8 @@ pub(crate) fn condemn(name: Name<'_>, placed: &DomainPlacement) -> Vec<Change> {
 pub(crate) fn settle(
     view: &dyn View,
     name: Name<'_>,
-    (collection, is_gone): (CollectionId, bool),
+    collection: CollectionId,
+    is_gone: bool,
 ) -> Result<Vec<Change>, ViewError> {
     let placed = placed(view, name)?;
     let Some(placed) = placed.filter(|it| it.entry.collection == collection) else {

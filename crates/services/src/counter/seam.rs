@@ -98,8 +98,8 @@ impl Service for Counter {
             Request::Add { by, limit, .. } => add(view, context, *by, *limit),
             Request::Wait {
                 least, until_ms, ..
-            } => wait(view, context, (*least, *until_ms))?,
-            Request::Move { by, limit, .. } => move_to(view, context, (*by, *limit)),
+            } => wait(view, context, *least, *until_ms)?,
+            Request::Move { by, limit, .. } => move_to(view, context, *by, *limit),
             Request::Read(_) => Self::answer(view, context, request).map(|it| (it, Vec::new())),
         }))
     }

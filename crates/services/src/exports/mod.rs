@@ -34,6 +34,7 @@ use bytes::Bytes;
 use fader_chain::{ChainId, Change};
 
 use crate::catalog::{AccountId, Name};
+use crate::key::KeyRange;
 use crate::service::Context;
 use crate::simpledb::{open_token, seal_token};
 use crate::sqs::{wire_choice, wire_fields};
@@ -262,7 +263,7 @@ fn list(view: &dyn View, context: &Context<'_, Limits>, list: &List) -> Result<R
         }
     };
     let mut found = Vec::new();
-    let (start, end) = exports_of(context.account, after);
+    let KeyRange { start, end } = exports_of(context.account, after);
     for pair in view.scan(&start, &end, Direction::Forward) {
         let export = rows::decode(pair?.1)?;
         if list.domain.as_ref().is_none_or(|it| *it == export.domain) {
@@ -284,7 +285,7 @@ fn list(view: &dyn View, context: &Context<'_, Limits>, list: &List) -> Result<R
 /// The first export of these chains that may be claimed.
 fn due(view: &dyn View, now_ms: u64, chains: &[ChainId]) -> Result<Reply, Error> {
     for chain in chains {
-        let (start, end) = unfinished_of(*chain);
+        let KeyRange { start, end } = unfinished_of(*chain);
         for pair in view.scan(&start, &end, Direction::Forward).take(DUE_ROWS) {
             let (key, account) = pair?;
             let account = rows::account(&account)?;

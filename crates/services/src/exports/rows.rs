@@ -6,6 +6,7 @@ use fader_chain::{ChainId, Change, DecodeError, Reader};
 use crate::catalog::AccountId;
 use crate::exports::{Error, Limits};
 use crate::forward::wire::Wire as _;
+use crate::key::KeyRange;
 use crate::service::Context;
 use crate::sqs::{wire_choice, wire_fields};
 use crate::{CollectionId, Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
@@ -159,8 +160,11 @@ fn exports(account: &AccountId) -> KeyBuilder {
 }
 
 /// Exports of an account with ids from this one on.
-pub(crate) fn exports_of(account: &AccountId, from: u128) -> (Bytes, Bytes) {
-    (export_key(account, from), exports(account).build_end())
+pub(crate) fn exports_of(account: &AccountId, from: u128) -> KeyRange {
+    KeyRange {
+        start: export_key(account, from),
+        end: exports(account).build_end(),
+    }
 }
 
 pub(crate) fn export_key(account: &AccountId, id: u128) -> Bytes {
@@ -172,8 +176,8 @@ fn of_chain(chain: ChainId) -> KeyBuilder {
 }
 
 /// Exports that have not ended, of domains on this chain.
-pub(crate) fn unfinished_of(chain: ChainId) -> (Bytes, Bytes) {
-    (of_chain(chain).build(), of_chain(chain).build_end())
+pub(crate) fn unfinished_of(chain: ChainId) -> KeyRange {
+    of_chain(chain).build_range()
 }
 
 fn of_collection(chain: ChainId, collection: CollectionId) -> KeyBuilder {
@@ -191,7 +195,8 @@ pub(crate) fn waiting_key(chain: ChainId, collection: CollectionId, id: u128) ->
 /// [`ViewError`] when the store cannot be read.
 pub(crate) fn is_under_way(
     view: &dyn View,
-    (chain, collection): (ChainId, CollectionId),
+    chain: ChainId,
+    collection: CollectionId,
 ) -> Result<bool, ViewError> {
     let keys = of_collection(chain, collection);
     let (start, end) = (keys.clone().build(), keys.build_end());

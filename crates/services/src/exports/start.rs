@@ -7,6 +7,7 @@ use crate::exports::rows::{
     Export, State, TIME_SHIFT, decode, exports_of, forgotten, put, waiting_key,
 };
 use crate::exports::{Code, Decided, Error, Limits, Reply, Start};
+use crate::key::KeyRange;
 use crate::service::Context;
 use crate::{CollectionId, Direction, View, ViewError};
 
@@ -39,7 +40,7 @@ pub(crate) fn start(view: &dyn View, context: &Context<'_, Limits>, start: &Star
     } = *context;
     let recent = limits.day_ms.max(limits.token_ms);
     let from = u128::from(now_ms.saturating_sub(recent)) << TIME_SHIFT;
-    let (first, end) = exports_of(account, from);
+    let KeyRange { start: first, end } = exports_of(account, from);
     let (mut of_account, mut of_domain) = (0, 0);
     for pair in view.scan(&first, &end, Direction::Forward) {
         let export = decode(pair?.1)?;

@@ -4,6 +4,7 @@ use fader_chain::{ApplyContext, EntryId};
 
 use super::*;
 use crate::MapView;
+use crate::key::KeyRange;
 use crate::simpledb::{self, Request};
 
 const HOUR: u64 = 3_600_000;
@@ -319,7 +320,7 @@ fn exports_are_known_for_ninety_days() {
     assert_eq!(chain.get(&old), Err(Code::NoSuchExport));
     assert_eq!(chain.list(None, 10).0, []);
     let rows = |chain: &Chain| {
-        let (start, end) = exports_of(&chain.account, 0);
+        let KeyRange { start, end } = exports_of(&chain.account, 0);
         chain.rows.scan(&start, &end, Direction::Forward).count()
     };
     assert_eq!(rows(&chain), 1);

@@ -61,13 +61,15 @@ pub fn stir(key: &[u8], value: Option<&Bytes>) -> Option<(CollectionId, Stir)> {
 /// [`ViewError`] when the store cannot be read.
 pub fn upkeep(
     view: &dyn View,
-    (limits, guards): (&Limits, &Guards),
-    at: (ChainId, u64),
+    limits: &Limits,
+    guards: &Guards,
+    chain: ChainId,
+    now_ms: u64,
     batch: usize,
 ) -> Result<Vec<Change>, ViewError> {
-    let changes = sqs::upkeep(view, (&limits.sqs, guards), at, batch)?;
+    let changes = sqs::upkeep(view, &limits.sqs, guards, chain, now_ms, batch)?;
     match changes.is_empty() {
-        true => s3::upkeep(view, (&limits.s3, guards), at.1, batch),
+        true => s3::upkeep(view, &limits.s3, guards, now_ms, batch),
         false => Ok(changes),
     }
 }
@@ -75,7 +77,8 @@ pub fn upkeep(
 /// Refuses a mode that a collection cannot have, in words.
 pub(crate) fn check_mode(
     view: &dyn View,
-    (name, collection): (Name<'_>, CollectionId),
+    name: Name<'_>,
+    collection: CollectionId,
     mode: Mode,
 ) -> Result<(), String> {
     match name.kind {
@@ -95,12 +98,14 @@ pub const FIGURES: &[Figure] = &sqs::FIGURES;
 pub fn figures(
     view: &dyn View,
     limits: &Limits,
-    at: (ChainId, u64),
+    chain: ChainId,
+    now_ms: u64,
     most: usize,
 ) -> Result<Figures, ViewError> {
     let mut figures = Figures::new(FIGURES);
     for found in catalog::collections(view, Kind::Queue) {
-        if let Some(shown) = sqs::figures(view, &limits.sqs, at, found?)? {
+        let (name, collection) = found?;
+        if let Some(shown) = sqs::figures(view, &limits.sqs, chain, now_ms, &name, collection)? {
             figures.add(shown, most);
         }
     }
@@ -124,10 +129,11 @@ pub(crate) fn razed(
     view: &dyn View,
     guards: &Guards,
     name: Name<'_>,
-    place: (ChainId, CollectionId),
+    chain: ChainId,
+    collection: CollectionId,
 ) -> Result<Vec<Change>, ViewError> {
     match name.kind {
-        Kind::Queue => sqs::razed(view, guards, name.account, place),
+        Kind::Queue => sqs::razed(view, guards, name.account, chain, collection),
         Kind::Domain | Kind::Bucket | Kind::Counter => Ok(Vec::new()),
     }
 }
@@ -148,7 +154,8 @@ pub(crate) fn take_step(
 /// What its origin makes of that.
 pub(crate) fn settle_step(
     view: &dyn View,
-    (action, outcome): (&Action, &[u8]),
+    action: &Action,
+    outcome: &[u8],
 ) -> Result<Vec<Change>, ViewError> {
     match (action, outcome) {
         #[cfg(feature = "counter")]

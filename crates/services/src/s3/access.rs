@@ -192,7 +192,8 @@ pub(crate) enum Resource<'a> {
 /// Whether a caller may do something in a bucket. `more` are condition keys beside the caller's.
 pub(crate) fn may(
     settings: &Settings,
-    (caller, now_ms): (&Caller, u64),
+    caller: &Caller,
+    now_ms: u64,
     action: Action,
     resource: Resource<'_>,
     more: &[(String, String)],
@@ -208,7 +209,7 @@ pub(crate) fn may(
     if action.is_of_policy() && is_owner && is_free {
         return true;
     }
-    match policy(settings, (caller, now_ms), action, resource, more) {
+    match policy(settings, caller, now_ms, action, resource, more) {
         Verdict::Denied => return false,
         Verdict::Allowed if owner_of_object == owner => {
             if is_owner || !action.is_of_policy() {
@@ -224,7 +225,8 @@ pub(crate) fn may(
 /// nothing to other accounts.
 pub(crate) fn policy(
     settings: &Settings,
-    (caller, now_ms): (&Caller, u64),
+    caller: &Caller,
+    now_ms: u64,
     action: Action,
     resource: Resource<'_>,
     more: &[(String, String)],

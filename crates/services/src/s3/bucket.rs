@@ -6,12 +6,13 @@ use bytes::Bytes;
 use fader_chain::{Change, Guard, Guards, Layered, Mutations};
 
 use crate::forward::wire::Wire;
+use crate::key::KeyRange;
 use crate::policy::Verdict;
 use crate::s3::access::{self, Action, Resource};
 use crate::s3::acl::{Acl, GivenAcl};
 use crate::s3::command::Request;
 use crate::s3::error::{Code, Error};
-use crate::s3::layout::{self, Keys, Range, decode, encode};
+use crate::s3::layout::{self, Keys, decode, encode};
 use crate::s3::limits::Limits;
 use crate::s3::rows::{BucketId, Content, GarbageId, Pairs, Source, Version, VersionId};
 use crate::s3::settings::Settings;
@@ -111,21 +112,23 @@ impl<'a> Bucket<'a> {
     /// Whether the caller may do something.
     pub(crate) fn may(&self, asked: Asked<'_>, action: Action, at: Resource<'_>) -> bool {
         let caller = &asked.request.caller;
-        access::may(&self.settings, (caller, self.terms.now_ms), action, at, &[])
+        access::may(&self.settings, caller, self.terms.now_ms, action, at, &[])
     }
 
     /// Whether the caller may learn whether there is an object at a key.
     pub(crate) fn may_list(&self, asked: Asked<'_>, key: &str) -> bool {
-        let by = (&asked.request.caller, self.terms.now_ms);
+        let caller = &asked.request.caller;
+        let now_ms = self.terms.now_ms;
         let prefix = [("s3:prefix".to_owned(), key.to_owned())];
         let action = Action::ListBucket;
-        access::may(&self.settings, by, action, Resource::Bucket, &prefix)
+        let bucket = Resource::Bucket;
+        access::may(&self.settings, caller, now_ms, action, bucket, &prefix)
     }
 
     /// Whether the policy denies it.
     pub(crate) fn denies(&self, asked: Asked<'_>, action: Action, at: Resource<'_>) -> bool {
-        let by = (&asked.request.caller, self.terms.now_ms);
-        access::policy(&self.settings, by, action, at, &[]) == Verdict::Denied
+        let (caller, now_ms) = (&asked.request.caller, self.terms.now_ms);
+        access::policy(&self.settings, caller, now_ms, action, at, &[]) == Verdict::Denied
     }
 
     /// Refuses what the caller may not do.
@@ -147,24 +150,26 @@ impl<'a> Bucket<'a> {
         &self,
         asked: Asked<'_>,
         key: &str,
-        (tags, given): (&Pairs, Option<&GivenAcl>),
+        tags: &Pairs,
+        given: Option<&GivenAcl>,
     ) -> Result<(String, Option<Acl>), Error> {
-        let by = (&asked.request.caller, self.terms.now_ms);
+        let (settings, caller) = (&self.settings, &asked.request.caller);
+        let now_ms = self.terms.now_ms;
         let more = access::of_tags(tags);
-        let may = |action, at| access::may(&self.settings, by, action, at, &more);
+        let may = |action, at| access::may(settings, caller, now_ms, action, at, &more);
         let denied = || Error::of(Code::AccessDenied);
         if !may(Action::PutObject, Resource::Key(key)) {
             return Err(denied());
         }
-        let (owner, acl) = self.settings.new_object(by.0, given)?;
-        let new = Resource::New(key, self.settings.or_own(&owner));
+        let (owner, acl) = settings.new_object(caller, given)?;
+        let new = Resource::New(key, settings.or_own(&owner));
         let needs = [
             (!tags.is_empty(), Action::PutObjectTagging),
             (acl.is_some(), Action::PutObjectAcl),
         ];
         // What an ACL lets write is its writer's, with tags and ACL.
         let is_theirs =
-            access::acl_permits(&self.settings, by.0, Action::PutObject, Resource::Key(key));
+            access::acl_permits(settings, caller, Action::PutObject, Resource::Key(key));
         let mut needs = needs.into_iter().filter(|it| it.0);
         match is_theirs || needs.all(|(_, action)| may(action, new)) {
             true => Ok((owner, acl)),
@@ -238,14 +243,14 @@ impl<'a> Bucket<'a> {
     }
 
     /// The pairs of a range, as the decision leaves them.
-    pub(crate) fn scan(&self, (start, end): &Range, count: usize) -> Result<Vec<Pair>, ViewError> {
+    pub(crate) fn scan(&self, range: &KeyRange, count: usize) -> Result<Vec<Pair>, ViewError> {
         let layered = Layered::new(self.terms.view, &self.changed);
-        let pairs: Scan<'_> = layered.scan(start, end, Direction::Forward);
+        let pairs: Scan<'_> = layered.scan(&range.start, &range.end, Direction::Forward);
         pairs.take(count).collect()
     }
 
     /// Whether a range has no row.
-    pub(crate) fn is_empty(&self, range: &Range) -> Result<bool, ViewError> {
+    pub(crate) fn is_empty(&self, range: &KeyRange) -> Result<bool, ViewError> {
         Ok(self.scan(range, 1)?.is_empty())
     }
 

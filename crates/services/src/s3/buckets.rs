@@ -70,10 +70,10 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
         Some(entry) => (entry.collection, Vec::new()),
         None => {
             let most = context.limits.buckets_per_account;
-            if most <= catalog::count(view, (Kind::Bucket, context.account))? {
+            if most <= catalog::count(view, Kind::Bucket, context.account)? {
                 return Err(Error::of(Code::TooManyBuckets));
             }
-            catalog::create(view, name, (mode_of(command)?, None))?
+            catalog::create(view, name, mode_of(command)?, None)?
         }
     };
     changes.extend(Bucket::made(terms, collection, made.clone()).finish());
@@ -149,14 +149,14 @@ pub(crate) fn list(asked: Asked<'_>, command: &ListBuckets) -> Result<Reply, Err
         return Err(Error::of(Code::InvalidArgument));
     }
     let after = command.after.as_deref().map(str::as_bytes);
-    let of = (Kind::Bucket, context.account);
-    let mut names = catalog::names(view, of, (&command.prefix, after), count + 1)?;
+    let (kind, account) = (Kind::Bucket, context.account);
+    let mut names = catalog::names(view, kind, account, &command.prefix, after, count + 1)?;
     let has_more = count < names.len();
     names.truncate(count);
     let next = names.last().filter(|_| has_more).cloned();
     let mut buckets = Vec::with_capacity(names.len());
     for name in names {
-        let entry = catalog::collection(view, Name::new(of.0, of.1, &name))?;
+        let entry = catalog::collection(view, Name::new(kind, account, &name))?;
         let set = entry.map(|entry| settings(view, entry.collection));
         buckets.push((name, set.transpose()?.flatten()));
     }

@@ -15,6 +15,7 @@
 
 use fader_chain::{EntryId, Guard};
 
+use crate::key::KeyRange;
 use crate::s3::Decided;
 use crate::s3::bucket::{Bucket, Terms};
 use crate::s3::command::{DropGarbage, Fence, ListGarbage, MoveNote};
@@ -108,13 +109,13 @@ pub(crate) fn list(
     let Some(bucket) = open(view, context, command.collection)? else {
         return Ok(Reply::Garbage(Vec::new()));
     };
-    let (mut start, end) = bucket.keys.all_garbage();
+    let KeyRange { mut start, end } = bucket.keys.all_garbage();
     if let Some(after) = command.after {
         start = [&*bucket.keys.garbage(after), &[0x00]].concat().into();
     }
     let count = command.count.min(context.limits.page_entries);
     let mut all = Vec::new();
-    for (key, _) in bucket.scan(&(start, end), count)? {
+    for (key, _) in bucket.scan(&KeyRange { start, end }, count)? {
         let (_, id) = garbage_of(&key)?;
         let blocks = blocks_of(&bucket, id)?;
         all.push(Garbage { id, blocks });

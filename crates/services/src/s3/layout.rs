@@ -30,6 +30,7 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, EntryId, Reader};
 
 use crate::forward::wire::Wire;
+use crate::key::KeyRange;
 use crate::s3::rows::GarbageId;
 use crate::{CollectionId, KeyBuilder, SYSTEM, Table, split_text};
 
@@ -39,17 +40,14 @@ const VERSION: u8 = 1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys(pub(crate) CollectionId);
 
-/// The first and the end of a range of keys.
-pub(crate) type Range = (Bytes, Bytes);
-
 impl Keys {
     fn table(self, table: Table) -> KeyBuilder {
         KeyBuilder::new(self.0, table)
     }
 
-    pub(crate) fn all(self, table: Table) -> Range {
+    pub(crate) fn all(self, table: Table) -> KeyRange {
         let keys = self.table(table);
-        (keys.clone().build(), keys.build_end())
+        keys.build_range()
     }
 
     pub(crate) fn current(self, key: &str) -> Bytes {
@@ -57,10 +55,11 @@ impl Keys {
     }
 
     /// Current versions of keys that begin with `prefix`, from the key `from` on, if that is later.
-    pub(crate) fn current_from(self, prefix: &[u8], from: &[u8]) -> Range {
+    pub(crate) fn current_from(self, prefix: &[u8], from: &[u8]) -> KeyRange {
         let end = self.table(Table::Current).raw(prefix).build_end();
         let start = self.table(Table::Current).raw(prefix.max(from));
-        (start.build(), end)
+        let start = start.build();
+        KeyRange { start, end }
     }
 
     pub(crate) fn version(self, key: &str, number: u64) -> Bytes {
@@ -68,16 +67,17 @@ impl Keys {
         keys.raw(&(!number).to_be_bytes()).build()
     }
 
-    pub(crate) fn versions(self, key: &str) -> Range {
+    pub(crate) fn versions(self, key: &str) -> KeyRange {
         let keys = self.table(Table::Versions).text(key.as_bytes());
-        (keys.clone().build(), keys.build_end())
+        keys.build_range()
     }
 
     /// Versions of keys that begin with `prefix`, from the key `from` on, if that is later.
-    pub(crate) fn versions_from(self, prefix: &[u8], from: &[u8]) -> Range {
+    pub(crate) fn versions_from(self, prefix: &[u8], from: &[u8]) -> KeyRange {
         let end = self.table(Table::Versions).text_prefix(prefix).build_end();
         let start = self.table(Table::Versions).text_prefix(prefix.max(from));
-        (start.build(), end)
+        let start = start.build();
+        KeyRange { start, end }
     }
 
     pub(crate) fn null(self, key: &str) -> Bytes {
@@ -96,10 +96,11 @@ impl Keys {
     }
 
     /// Open uploads of keys that begin with `prefix`, from the key `from` on, if that is later.
-    pub(crate) fn uploads_from(self, prefix: &[u8], from: &[u8]) -> Range {
+    pub(crate) fn uploads_from(self, prefix: &[u8], from: &[u8]) -> KeyRange {
         let end = self.table(Table::Uploads).text_prefix(prefix).build_end();
         let start = self.table(Table::Uploads).text_prefix(prefix.max(from));
-        (start.build(), end)
+        let start = start.build();
+        KeyRange { start, end }
     }
 
     pub(crate) fn completed(self, upload: u128) -> Bytes {
@@ -114,9 +115,12 @@ impl Keys {
     }
 
     /// The parts of an upload from this number on.
-    pub(crate) fn parts_from(self, upload: u128, number: u32) -> Range {
+    pub(crate) fn parts_from(self, upload: u128, number: u32) -> KeyRange {
         let keys = self.table(Table::Parts).raw(&upload.to_be_bytes());
-        (self.part(upload, number), keys.build_end())
+        KeyRange {
+            start: self.part(upload, number),
+            end: keys.build_end(),
+        }
     }
 
     fn garbage_keys(self) -> KeyBuilder {
@@ -134,9 +138,9 @@ impl Keys {
     }
 
     /// The garbage of the bucket.
-    pub(crate) fn all_garbage(self) -> Range {
+    pub(crate) fn all_garbage(self) -> KeyRange {
         let keys = self.garbage_keys();
-        (keys.clone().build(), keys.build_end())
+        keys.build_range()
     }
 
     pub(crate) fn fence(self, begun: EntryId, attempt: u128) -> Bytes {
@@ -150,9 +154,11 @@ impl Keys {
     }
 
     /// Fences of attempts that began at or below the note.
-    pub(crate) fn fences_behind(self, note: EntryId) -> Range {
-        let start = self.table(Table::Fences).build();
-        (start, self.fences(note).build_end())
+    pub(crate) fn fences_behind(self, note: EntryId) -> KeyRange {
+        KeyRange {
+            start: self.table(Table::Fences).build(),
+            end: self.fences(note).build_end(),
+        }
     }
 
     pub(crate) fn note(self) -> Bytes {
@@ -211,9 +217,9 @@ pub(crate) fn id_of(row: &[u8]) -> Result<u128, DecodeError> {
 }
 
 /// The garbage of all buckets of a chain.
-pub(crate) fn garbage_of_chain() -> Range {
+pub(crate) fn garbage_of_chain() -> KeyRange {
     let keys = KeyBuilder::new(SYSTEM, Table::BucketGarbage);
-    (keys.clone().build(), keys.build_end())
+    keys.build_range()
 }
 
 /// What a row of garbage is about, and whose it is.
@@ -251,10 +257,13 @@ pub(crate) fn chore_key(due_ms: u64, collection: CollectionId) -> Bytes {
 }
 
 /// Work that is due at `now_ms`.
-pub(crate) fn chores(now_ms: u64) -> Range {
+pub(crate) fn chores(now_ms: u64) -> KeyRange {
     let chores = KeyBuilder::new(SYSTEM, Table::BucketChores);
     let end = chores.clone().raw(&now_ms.saturating_add(1).to_be_bytes());
-    (chores.build(), end.build())
+    KeyRange {
+        start: chores.build(),
+        end: end.build(),
+    }
 }
 
 /// The collection of a row of work.

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 
+use crate::key::KeyRange;
 use crate::s3::bucket::{Bucket, Pair};
 use crate::s3::error::Error;
 use crate::s3::layout::{decode, id_of, key_of_current, split_key, text};
@@ -53,11 +54,11 @@ fn look(bucket: &mut Bucket<'_>, pass: &mut Pass, batch: usize) -> Result<bool, 
         Phase::Versions => Table::Versions,
         Phase::Uploads => Table::Uploads,
     };
-    let (mut start, end) = bucket.keys.all(table);
+    let KeyRange { mut start, end } = bucket.keys.all(table);
     if !pass.last.is_empty() {
         start = [&*pass.last, &[0x00]].concat().into();
     }
-    let rows = bucket.scan(&(start, end), batch)?;
+    let rows = bucket.scan(&KeyRange { start, end }, batch)?;
     let has_more = rows.len() == batch;
     let rules: Vec<LifecycleRule> = bucket.settings.rules().cloned().collect();
     for (row, value) in rows {
@@ -98,13 +99,14 @@ fn is_over(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> bool {
 
 /// When the first rule ends a current version, if one does.
 pub(crate) fn expiry(bucket: &Bucket<'_>, key: &str, version: &Version) -> Option<Expiry> {
-    first_of(bucket, bucket.settings.rules(), (key, version))
+    first_of(bucket, bucket.settings.rules(), key, version)
 }
 
 fn first_of<'a>(
     bucket: &Bucket<'_>,
     rules: impl Iterator<Item = &'a LifecycleRule>,
-    (key, version): (&str, &Version),
+    key: &str,
+    version: &Version,
 ) -> Option<Expiry> {
     let ends = rules.filter_map(|rule| {
         let at_ms = match rule.expiration? {
@@ -141,11 +143,12 @@ fn is_chosen(filter: &Filter, object: Option<&Object>) -> bool {
 fn look_at_current(
     bucket: &mut Bucket<'_>,
     rules: &[LifecycleRule],
-    (row, value): Pair,
+    pair: Pair,
 ) -> Result<(), Error> {
+    let (row, value) = pair;
     let key = text(key_of_current(&row)?)?;
     let version: Version = decode(value)?;
-    let first = first_of(bucket, rules.iter(), (&key, &version));
+    let first = first_of(bucket, rules.iter(), &key, &version);
     if first.is_some_and(|expiry| expiry.at_ms <= bucket.terms.now_ms) {
         // The id is as random as the one of the version that it takes the place of.
         let seed = marker_seed(&version);
@@ -166,8 +169,9 @@ fn look_at_version(
     bucket: &mut Bucket<'_>,
     rules: &[LifecycleRule],
     pass: &mut Pass,
-    (row, value): Pair,
+    pair: Pair,
 ) -> Result<(), Error> {
+    let (row, value) = pair;
     let key = text(&split_key(&row)?.0)?;
     let version: Version = decode(value)?;
     if is_other_key(&pass.last, &row)? {
@@ -217,8 +221,9 @@ fn is_lone_marker(
 fn look_at_upload(
     bucket: &mut Bucket<'_>,
     rules: &[LifecycleRule],
-    (row, value): Pair,
+    pair: Pair,
 ) -> Result<(), Error> {
+    let (row, value) = pair;
     let key = text(&split_key(&row)?.0)?;
     let upload: Upload = decode(value)?;
     let is_over = rules.iter().any(|rule| {

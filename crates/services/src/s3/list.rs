@@ -8,11 +8,12 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
+use crate::key::KeyRange;
 use crate::s3::access::Action;
 use crate::s3::bucket::{Asked, Bucket, Pair};
 use crate::s3::command::List;
 use crate::s3::error::{Code, Error};
-use crate::s3::layout::{Range, after_prefix, decode, id_of, key_of_current, split_key, text};
+use crate::s3::layout::{after_prefix, decode, id_of, key_of_current, split_key, text};
 use crate::s3::limits::Limits;
 use crate::s3::multipart;
 use crate::s3::reply::{Entry, Page, Reply};
@@ -116,8 +117,8 @@ impl<'a> Filling<'a> {
     fn fill(
         &mut self,
         view: &dyn View,
-        first: Option<Range>,
-        range: impl Fn(&[u8]) -> Range,
+        first: Option<KeyRange>,
+        range: impl Fn(&[u8]) -> KeyRange,
         mut row: impl FnMut(&mut Self, Pair) -> Result<Next, Error>,
     ) -> Result<(), Error> {
         let mut rows = match (first, self.start()) {
@@ -134,10 +135,10 @@ impl<'a> Filling<'a> {
     fn fill_from(
         &mut self,
         view: &dyn View,
-        (start, end): &Range,
+        rows: &KeyRange,
         row: &mut impl FnMut(&mut Self, Pair) -> Result<Next, Error>,
     ) -> Result<ControlFlow<(), Vec<u8>>, Error> {
-        for pair in view.scan(start, end, Direction::Forward) {
+        for pair in view.scan(&rows.start, &rows.end, Direction::Forward) {
             match row(self, pair?)? {
                 Next::Row => {}
                 Next::Seek(from) => return Ok(ControlFlow::Continue(from)),
@@ -203,9 +204,12 @@ pub(crate) fn uploads(asked: Asked<'_>, list: &List) -> Result<Reply, Error> {
     let first = match (&list.after, &list.after_id) {
         (Some(key), Some(id)) => {
             let id = read_upload(id).ok_or_else(|| Error::of(Code::InvalidArgument))?;
-            let (least, end) = range(b"");
+            let all = range(b"");
             let after = [&*keys.upload(key, id), &[0x00]].concat();
-            Some((least.max(Bytes::from(after)), end))
+            Some(KeyRange {
+                start: all.start.max(Bytes::from(after)),
+                end: all.end,
+            })
         }
         _ => None,
     };

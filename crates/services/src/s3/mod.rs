@@ -134,7 +134,8 @@ pub fn answer(
 /// [`ViewError`] when the store cannot be read.
 pub fn upkeep(
     view: &dyn View,
-    (limits, guards): (&Limits, &Guards),
+    limits: &Limits,
+    guards: &Guards,
     now_ms: u64,
     batch: usize,
 ) -> Result<Vec<Change>, ViewError> {

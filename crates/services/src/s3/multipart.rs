@@ -28,8 +28,8 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateUpload) -> Decided {
     check_metadata(&command.metadata, asked.context.limits)?;
     let seed = asked.request.seed;
     let mut bucket = Bucket::named(asked)?;
-    let given = (&command.metadata.tags, command.acl.as_ref());
-    let (owner, acl) = bucket.check_put(asked, &command.key, given)?;
+    let (tags, given) = (&command.metadata.tags, command.acl.as_ref());
+    let (owner, acl) = bucket.check_put(asked, &command.key, tags, given)?;
     let initiator = asked.request.caller.id();
     let initiator = initiator.filter(|it| *it != bucket.settings.owner);
     let upload = Upload {
@@ -54,7 +54,8 @@ fn check_upload(
     bucket: &Bucket<'_>,
     asked: Asked<'_>,
     action: Action,
-    (key, upload): (&str, &Result<Upload, Error>),
+    key: &str,
+    upload: &Result<Upload, Error>,
 ) -> Result<(), Error> {
     let caller = &asked.request.caller;
     let is_theirs = upload.as_ref().is_ok_and(|upload| {
@@ -282,7 +283,8 @@ pub(crate) fn abort(asked: Asked<'_>, command: &OneUpload) -> Decided {
         &bucket,
         asked,
         Action::AbortMultipartUpload,
-        (&command.key, &upload),
+        &command.key,
+        &upload,
     )?;
     if bucket.has(Guard::S3UploadOpen) {
         upload?;
@@ -301,8 +303,8 @@ pub(crate) fn discard(bucket: &mut Bucket<'_>, key: &str, upload: u128) {
 pub(crate) fn list(asked: Asked<'_>, command: &ListParts) -> Result<Reply, Error> {
     let bucket = Bucket::named(asked)?;
     let upload = open(&bucket, &command.of);
-    let at = (&*command.of.key, &upload);
-    check_upload(&bucket, asked, Action::ListMultipartUploadParts, at)?;
+    let action = Action::ListMultipartUploadParts;
+    check_upload(&bucket, asked, action, &command.of.key, &upload)?;
     let mut upload = upload?;
     let most = asked.context.limits.page_entries;
     let count = command.count.unwrap_or(most).min(most);

@@ -54,8 +54,8 @@ pub(crate) fn check_put(
 ) -> Result<Object, Error> {
     check_key(&command.key, asked.context.limits)?;
     check_metadata(&command.metadata, asked.context.limits)?;
-    let given = (&command.metadata.tags, command.acl.as_ref());
-    let (owner, acl) = bucket.check_put(asked, &command.key, given)?;
+    let (tags, given) = (&command.metadata.tags, command.acl.as_ref());
+    let (owner, acl) = bucket.check_put(asked, &command.key, tags, given)?;
     let size = check_content(&command.content, asked.context.limits)?;
     Ok(Object {
         size,
@@ -369,7 +369,8 @@ fn find_for(
     bucket: &Bucket<'_>,
     asked: Asked<'_>,
     action: Action,
-    (key, id): (&str, Option<VersionId>),
+    key: &str,
+    id: Option<VersionId>,
 ) -> Result<(Version, bool), Error> {
     let action = action.of_version(id.is_some());
     let found = find(bucket, key, id).and_then(|found| match found.0.object() {
@@ -391,8 +392,8 @@ fn find_for(
 /// Finds an object.
 pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error> {
     let bucket = Bucket::named(asked)?;
-    let named = (&*command.key, command.version);
-    let (mut version, is_current) = find_for(&bucket, asked, command.action, named)?;
+    let (action, key) = (command.action, &*command.key);
+    let (mut version, is_current) = find_for(&bucket, asked, action, key, command.version)?;
     let object = version.object();
     let object = object.ok_or_else(|| Error::of(Code::NoSuchKey))?;
     let checked = command.conditions.check(&version, object);
@@ -420,8 +421,7 @@ pub(crate) fn tag(asked: Asked<'_>, command: &PutObjectTags) -> Decided {
         true => Action::DeleteObjectTagging,
         false => Action::PutObjectTagging,
     };
-    let named = (&*command.key, command.version);
-    change(asked, action, named, |_, object| {
+    change(asked, action, &command.key, command.version, |_, object| {
         object.metadata.tags.clone_from(&command.tags);
         Ok(())
     })
@@ -429,8 +429,8 @@ pub(crate) fn tag(asked: Asked<'_>, command: &PutObjectTags) -> Decided {
 
 /// Gives a version another ACL.
 pub(crate) fn set_acl(asked: Asked<'_>, command: &PutObjectAcl) -> Decided {
-    let named = (&*command.key, command.version);
-    change(asked, Action::PutObjectAcl, named, |bucket, object| {
+    let (action, version) = (Action::PutObjectAcl, command.version);
+    change(asked, action, &command.key, version, |bucket, object| {
         let owner = bucket.settings.owner_of(object);
         object.acl = bucket.settings.acl_of(Some(&command.acl), owner)?;
         Ok(())
@@ -441,11 +441,12 @@ pub(crate) fn set_acl(asked: Asked<'_>, command: &PutObjectAcl) -> Decided {
 fn change(
     asked: Asked<'_>,
     action: Action,
-    (key, id): (&str, Option<VersionId>),
+    key: &str,
+    id: Option<VersionId>,
     with: impl FnOnce(&Bucket<'_>, &mut Object) -> Result<(), Error>,
 ) -> Decided {
     let mut bucket = Bucket::named(asked)?;
-    let (mut version, is_current) = find_for(&bucket, asked, action, (key, id))?;
+    let (mut version, is_current) = find_for(&bucket, asked, action, key, id)?;
     if let State::Object(object) = &mut version.state {
         with(&bucket, object)?;
     }

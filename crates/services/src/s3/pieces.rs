@@ -17,7 +17,7 @@ pub(crate) fn find(bucket: &Bucket<'_>, object: &Object, extent: Extent) -> Resu
     let (part, from) = match extent {
         Extent::Nothing => return Ok(Pieces::default()),
         Extent::From(from) => (None, from),
-        Extent::Parts(after, count) => return parts(bucket, object, (after, count)),
+        Extent::Parts(after, count) => return parts(bucket, object, after, count),
         Extent::Part(number, from) => {
             let (found, its) = part(bucket, object, number)?;
             sum = its;
@@ -130,11 +130,7 @@ fn mark(
 }
 
 /// A page of the parts of an object.
-fn parts(
-    bucket: &Bucket<'_>,
-    object: &Object,
-    (after, count): (u32, u32),
-) -> Result<Pieces, Error> {
+fn parts(bucket: &Bucket<'_>, object: &Object, after: u32, count: u32) -> Result<Pieces, Error> {
     let Source::Upload(upload) = object.source else {
         return Ok(Pieces::default());
     };

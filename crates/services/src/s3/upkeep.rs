@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use fader_chain::{Change, EntryId};
 
+use crate::key::KeyRange;
 use crate::s3::bucket::{Bucket, Terms};
 use crate::s3::error::Error;
 use crate::s3::layout::{self, id_of, split_key, text};
@@ -57,7 +58,7 @@ wire_fields!(Pass { phase, last, rank });
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
 pub(crate) fn upkeep(terms: Terms<'_>, batch: usize) -> Result<Vec<Change>, ViewError> {
-    let (start, end) = layout::chores(terms.now_ms);
+    let KeyRange { start, end } = layout::chores(terms.now_ms);
     let first = terms.view.scan(&start, &end, Direction::Forward).next();
     let Some((chore, _)) = first.transpose()? else {
         return Ok(Vec::new());

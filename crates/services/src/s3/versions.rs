@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
+use crate::key::KeyRange;
 use crate::s3::access::Action;
 use crate::s3::bucket::{Asked, Bucket, Pair};
 use crate::s3::command::List;
 use crate::s3::error::{Code, Error};
-use crate::s3::layout::{Range, decode, key_of_current, split_key};
+use crate::s3::layout::{decode, key_of_current, split_key};
 use crate::s3::list::{Filling, Next};
 use crate::s3::reply::{Entry, Reply};
 use crate::s3::rows::{Version, VersionId};
@@ -23,8 +24,8 @@ struct Merged<'a> {
 }
 
 impl<'a> Merged<'a> {
-    fn new(view: &'a dyn View, current: &Range, others: &Range) -> Result<Self, ViewError> {
-        let scan = |range: &Range| view.scan(&range.0, &range.1, Direction::Forward);
+    fn new(view: &'a dyn View, current: &KeyRange, others: &KeyRange) -> Result<Self, ViewError> {
+        let scan = |range: &KeyRange| view.scan(&range.start, &range.end, Direction::Forward);
         let mut merged = Merged {
             current: scan(current),
             others: scan(others),
@@ -109,7 +110,7 @@ pub(crate) fn list(asked: Asked<'_>, list: &List) -> Result<Reply, Error> {
     Ok(page.done())
 }
 
-fn ranges(bucket: &Bucket<'_>, list: &List, from: &[u8]) -> (Range, Range) {
+fn ranges(bucket: &Bucket<'_>, list: &List, from: &[u8]) -> (KeyRange, KeyRange) {
     let prefix = list.prefix.as_bytes();
     (
         bucket.keys.current_from(prefix, from),
@@ -122,7 +123,7 @@ fn first(
     bucket: &Bucket<'_>,
     list: &List,
     start: Option<Vec<u8>>,
-) -> Result<Option<(Range, Range)>, Error> {
+) -> Result<Option<(KeyRange, KeyRange)>, Error> {
     let Some(start) = start else {
         return Ok(None);
     };
@@ -140,7 +141,7 @@ fn first(
         && key.starts_with(&list.prefix)
     {
         let after = [&*bucket.keys.version(key, number), &[0x00]].concat();
-        others.0 = Bytes::from(after);
+        others.start = Bytes::from(after);
     }
     Ok(Some((current, others)))
 }

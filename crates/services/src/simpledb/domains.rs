@@ -35,9 +35,8 @@ pub(crate) fn create(
         return Err(Error::new(Code::NumberDomainsExceeded, message));
     }
     let mode = mode.unwrap_or_default();
-    let properties = (mode, preference);
     let name = Name::domain(context.account, domain);
-    let (_, changes) = catalog::create(view, name, properties)?;
+    let (_, changes) = catalog::create(view, name, mode, preference)?;
     Ok((BoxUsage::DOMAIN, changes))
 }
 
@@ -60,10 +59,7 @@ pub fn decide_names(
             domain,
             mode,
             preference,
-        } => {
-            let properties = (*mode, *preference);
-            begin(view, account, (limits, chains), domain, properties)
-        }
+        } => begin(view, account, limits, chains, domain, *mode, *preference),
         Request::DeleteDomain { domain } => end(view, account, domain),
         _ => return None,
     };
@@ -86,9 +82,11 @@ pub fn decide_names(
 fn begin(
     view: &dyn View,
     account: &AccountId,
-    (limits, chains): (&Limits, u32),
+    limits: &Limits,
+    chains: u32,
     domain: &str,
-    (mode, preference): (Option<Mode>, Option<DefaultConsistency>),
+    mode: Option<Mode>,
+    preference: Option<DefaultConsistency>,
 ) -> Result<Vec<Change>, Error> {
     validate::domain_name(domain)?;
     validate::creation_mode(mode)?;
@@ -105,8 +103,8 @@ fn begin(
         let message = "Number of domains limit exceeded.";
         return Err(Error::new(Code::NumberDomainsExceeded, message));
     }
-    let properties = (mode.unwrap_or_default(), preference);
-    Ok(catalog::enter(view, name, properties, chains)?)
+    let mode = mode.unwrap_or_default();
+    Ok(catalog::enter(view, name, mode, preference, chains)?)
 }
 
 /// Begins to delete a domain.
@@ -115,7 +113,7 @@ fn end(view: &dyn View, account: &AccountId, domain: &str) -> Result<Vec<Change>
     let name = Name::domain(account, domain);
     Ok(match catalog::placed(view, name)? {
         Some(placed) if placed.state != State::Deleting => {
-            check_exports(view, (placed.chain, placed.entry.collection))?;
+            check_exports(view, placed.chain, placed.entry.collection)?;
             catalog::condemn(name, &placed)
         }
         _ => Vec::new(),
@@ -153,14 +151,14 @@ pub(crate) fn delete(
     let Some(entry) = catalog::collection(view, name)? else {
         return Ok((BoxUsage::DOMAIN, Vec::new()));
     };
-    check_exports(view, (ChainId::SYSTEM, entry.collection))?;
+    check_exports(view, ChainId::SYSTEM, entry.collection)?;
     let changes = catalog::delete(view, name, &entry)?;
     Ok((BoxUsage::DOMAIN, changes))
 }
 
 /// A domain stays as long as an export of it has not ended (EX-1).
-fn check_exports(view: &dyn View, place: (ChainId, CollectionId)) -> Result<(), Error> {
-    match exports::is_under_way(view, place)? {
+fn check_exports(view: &dyn View, chain: ChainId, collection: CollectionId) -> Result<(), Error> {
+    match exports::is_under_way(view, chain, collection)? {
         false => Ok(()),
         true => Err(Error::new(
             Code::DeleteConflict,

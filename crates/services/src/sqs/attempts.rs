@@ -19,7 +19,7 @@ pub(crate) fn repeated(
     let Some(id) = &receive.attempt_id else {
         return Ok(None);
     };
-    let key = layout::recent_key(queue.collection, Recent::Attempt, ("", id));
+    let key = layout::recent_key(queue.collection, Recent::Attempt, "", id);
     let Some(attempt) = queue.row::<Attempt>(&key)? else {
         return Ok(None);
     };
@@ -81,10 +81,10 @@ pub(crate) fn remember(queue: &mut Queue<'_>, receive: &ReceiveMessage, messages
             .map(|it| (it.number, (it.receives, deadline(queue, it.number))))
             .collect(),
     };
-    let key = layout::recent_key(queue.collection, Recent::Attempt, ("", id));
+    let key = layout::recent_key(queue.collection, Recent::Attempt, "", id);
     let number = messages.first().map_or(0, |it| it.number);
-    let end = (attempt.end_ms, number);
-    let end = layout::recent_end_key(queue.collection, Recent::Attempt, end);
+    let (collection, end_ms) = (queue.collection, attempt.end_ms);
+    let end = layout::recent_end_key(collection, Recent::Attempt, end_ms, number);
     queue.put(end, key.clone());
     queue.put(key, attempt.encode());
 }

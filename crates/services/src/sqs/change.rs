@@ -85,8 +85,8 @@ fn receive_of(
     let handle = handle
         .as_ref()
         .ok_or_else(|| Error::missing("ReceiptHandle"))?;
-    let secret = (queue.collection, queue.settings.secret);
-    let receipt = Receipt::open(handle, secret, queue.has(Guard::QueueHandle));
+    let (collection, secret) = (queue.collection, queue.settings.secret);
+    let receipt = Receipt::open(handle, collection, secret, queue.has(Guard::QueueHandle));
     let receipt = receipt.ok_or_else(|| {
         let shown: String = handle.chars().take(100).collect();
         let message =

@@ -137,7 +137,8 @@ impl<'a> DeadLetters<'a> {
     /// For messages that go to this place, with any setting of their queue.
     pub(crate) fn towards(
         terms: Terms<'a>,
-        (chain, collection): (ChainId, CollectionId),
+        chain: ChainId,
+        collection: CollectionId,
         is_fifo: bool,
     ) -> Result<Self, ViewError> {
         let target = match chain == terms.chain {
@@ -152,7 +153,7 @@ impl<'a> DeadLetters<'a> {
     }
 
     /// Whether messages for this place go where these do.
-    pub(crate) fn goes_to(&self, (chain, collection): (ChainId, CollectionId)) -> bool {
+    pub(crate) fn goes_to(&self, chain: ChainId, collection: CollectionId) -> bool {
         match &self.target {
             Target::Here(target) => target.collection == collection,
             Target::There(to, place) => (*to, *place) == (chain, collection),
@@ -321,8 +322,8 @@ fn arrive(queue: &mut Queue<'_>, parcel: &Parcel) -> Result<(), ViewError> {
         true => queue.now_ms,
         false => parcel.kept_from_ms,
     };
-    let history = (parcel.receives, parcel.first_receive_ms, kept_from_ms);
-    queue.add(&parcel.body, kept_from_ms, history)?;
+    let (receives, first_ms) = (parcel.receives, parcel.first_receive_ms);
+    queue.add(&parcel.body, kept_from_ms, receives, first_ms, kept_from_ms)?;
     Ok(())
 }
 

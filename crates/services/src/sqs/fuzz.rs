@@ -13,8 +13,8 @@ fn fuzz_handles() {
         number: 7,
         receive: 2,
     };
-    let ours = (CollectionId(9), 5);
-    let handle = show(&receipt.seal(ours.0, ours.1));
+    let (collection, secret) = (CollectionId(9), 5);
+    let handle = show(&receipt.seal(collection, secret));
     let task = show(b"abc arn:aws:sqs:us-east-1:000000000001:q");
     let corpus = Corpus {
         seeds: &[handle.as_bytes(), task.as_bytes(), b"cXVldWU"],
@@ -22,10 +22,10 @@ fn fuzz_handles() {
     };
     run("handles", &corpus, |input| {
         let text = String::from_utf8_lossy(input);
-        if let Some(opened) = Receipt::open(&text, ours, true) {
+        if let Some(opened) = Receipt::open(&text, collection, secret, true) {
             assert_eq!(opened, receipt, "{text} is none of ours");
         }
-        let _ = Receipt::open(&text, ours, false);
+        let _ = Receipt::open(&text, collection, secret, false);
         let _ = queues::open_token(&text);
         let _ = moving::split_task_handle(&text);
     });

@@ -38,7 +38,8 @@ impl Receipt {
     /// Reads a handle of this queue. `is_checked` is true but in a mutant.
     pub(crate) fn open(
         text: &str,
-        (collection, secret): (CollectionId, u128),
+        collection: CollectionId,
+        secret: u128,
         is_checked: bool,
     ) -> Option<Receipt> {
         let handle = BASE64.decode(text).ok()?;

@@ -31,6 +31,7 @@ use fader_chain::{DecodeError, Reader};
 
 use crate::catalog::AccountId;
 use crate::forward::wire::Wire;
+use crate::key::KeyRange;
 use crate::sqs::wire::wire_fields;
 use crate::{CollectionId, KeyBuilder, SYSTEM, Table, split_text};
 
@@ -82,8 +83,11 @@ impl Keys {
         self.table(Table::States).raw(&number.to_be_bytes()).build()
     }
 
-    pub(crate) fn states_from(self, number: u64) -> (Bytes, Bytes) {
-        (self.state(number), self.table(Table::States).build_end())
+    pub(crate) fn states_from(self, number: u64) -> KeyRange {
+        KeyRange {
+            start: self.state(number),
+            end: self.table(Table::States).build_end(),
+        }
     }
 
     pub(crate) fn group(self, group: &str) -> Bytes {
@@ -94,11 +98,11 @@ impl Keys {
         self.table(index.table()).raw(&spot.bytes()).build()
     }
 
-    pub(crate) fn index_from(self, index: Index, spot: Spot) -> (Bytes, Bytes) {
-        (
-            self.index(index, spot),
-            self.table(index.table()).build_end(),
-        )
+    pub(crate) fn index_from(self, index: Index, spot: Spot) -> KeyRange {
+        KeyRange {
+            start: self.index(index, spot),
+            end: self.table(index.table()).build_end(),
+        }
     }
 
     pub(crate) fn waiting(self, group: &str, spot: Spot) -> Bytes {
@@ -106,18 +110,21 @@ impl Keys {
         keys.raw(&spot.bytes()).build()
     }
 
-    pub(crate) fn waiting_from(self, group: &str, spot: Spot) -> (Bytes, Bytes) {
+    pub(crate) fn waiting_from(self, group: &str, spot: Spot) -> KeyRange {
         let end = self
             .table(Table::Waiting)
             .text(group.as_bytes())
             .build_end();
-        (self.waiting(group, spot), end)
+        let start = self.waiting(group, spot);
+        KeyRange { start, end }
     }
 
     /// Everything of one table that is of an earlier era.
-    pub(crate) fn earlier(self, table: Table) -> (Bytes, Bytes) {
-        let start = KeyBuilder::new(self.collection, table).build();
-        (start, self.table(table).build())
+    pub(crate) fn earlier(self, table: Table) -> KeyRange {
+        KeyRange {
+            start: KeyBuilder::new(self.collection, table).build(),
+            end: self.table(table).build(),
+        }
     }
 }
 
@@ -184,11 +191,7 @@ pub(crate) fn counters_key(collection: CollectionId) -> Bytes {
     KeyBuilder::new(collection, Table::QueueCounters).build()
 }
 
-pub(crate) fn recent_key(
-    collection: CollectionId,
-    recent: Recent,
-    (scope, id): (&str, &str),
-) -> Bytes {
+pub(crate) fn recent_key(collection: CollectionId, recent: Recent, scope: &str, id: &str) -> Bytes {
     KeyBuilder::new(collection, Table::Recent)
         .raw(&[recent as u8])
         .text(scope.as_bytes())
@@ -199,7 +202,8 @@ pub(crate) fn recent_key(
 pub(crate) fn recent_end_key(
     collection: CollectionId,
     recent: Recent,
-    (end_ms, number): (u64, u64),
+    end_ms: u64,
+    number: u64,
 ) -> Bytes {
     KeyBuilder::new(collection, Table::RecentEnds)
         .raw(&end_ms.to_be_bytes())
@@ -209,10 +213,13 @@ pub(crate) fn recent_end_key(
 }
 
 /// The ends from `from_ms` to `now_ms`.
-pub(crate) fn recent_ends(collection: CollectionId, from_ms: u64, now_ms: u64) -> (Bytes, Bytes) {
+pub(crate) fn recent_ends(collection: CollectionId, from_ms: u64, now_ms: u64) -> KeyRange {
     let ends = KeyBuilder::new(collection, Table::RecentEnds);
     let end = ends.clone().raw(&now_ms.saturating_add(1).to_be_bytes());
-    (ends.raw(&from_ms.to_be_bytes()).build(), end.build())
+    KeyRange {
+        start: ends.raw(&from_ms.to_be_bytes()).build(),
+        end: end.build(),
+    }
 }
 
 /// When the row of an end ends.
@@ -228,13 +235,16 @@ pub(crate) fn source_key(collection: CollectionId, name: &str) -> Bytes {
         .build()
 }
 
-pub(crate) fn sources_after(collection: CollectionId, after: Option<&str>) -> (Bytes, Bytes) {
+pub(crate) fn sources_after(collection: CollectionId, after: Option<&str>) -> KeyRange {
     let sources = KeyBuilder::new(collection, Table::Sources);
     let start = match after {
         Some(name) => sources.clone().raw(name.as_bytes()).raw(&[0]),
         None => sources.clone(),
     };
-    (start.build(), sources.build_end())
+    KeyRange {
+        start: start.build(),
+        end: sources.build_end(),
+    }
 }
 
 /// The name in the key of a source.
@@ -252,9 +262,9 @@ pub(crate) fn task_key(collection: CollectionId, started_ms: u64) -> Bytes {
         .build()
 }
 
-pub(crate) fn tasks(collection: CollectionId) -> (Bytes, Bytes) {
+pub(crate) fn tasks(collection: CollectionId) -> KeyRange {
     let tasks = KeyBuilder::new(collection, Table::MoveTasks);
-    (tasks.clone().build(), tasks.build_end())
+    tasks.build_range()
 }
 
 pub(crate) fn arrival_key(collection: CollectionId, id: u128) -> Bytes {
@@ -289,10 +299,13 @@ pub(crate) fn deleted_time_key(at_ms: u64, account: &AccountId, name: &str) -> B
 }
 
 /// Deletions before `before_ms`.
-pub(crate) fn deleted_before(before_ms: u64) -> (Bytes, Bytes) {
+pub(crate) fn deleted_before(before_ms: u64) -> KeyRange {
     let times = KeyBuilder::new(SYSTEM, Table::DeletedQueues).raw(&[1]);
     let end = times.clone().raw(&before_ms.to_be_bytes());
-    (times.build(), end.build())
+    KeyRange {
+        start: times.build(),
+        end: end.build(),
+    }
 }
 
 /// The account and the name in a key that [`deleted_time_key`] made.
@@ -314,10 +327,13 @@ pub(crate) fn chore_key(due_ms: u64, collection: CollectionId) -> Bytes {
 }
 
 /// Work that is due at `now_ms`.
-pub(crate) fn chores(now_ms: u64) -> (Bytes, Bytes) {
+pub(crate) fn chores(now_ms: u64) -> KeyRange {
     let chores = KeyBuilder::new(SYSTEM, Table::Chores);
     let end = chores.clone().raw(&now_ms.saturating_add(1).to_be_bytes());
-    (chores.build(), end.build())
+    KeyRange {
+        start: chores.build(),
+        end: end.build(),
+    }
 }
 
 /// The collection of a row of work.

@@ -138,8 +138,10 @@ pub(crate) fn answer(
 /// [`ViewError`] when the store cannot be read.
 pub fn upkeep(
     view: &dyn View,
-    (limits, guards): (&Limits, &Guards),
-    (chain, now_ms): (ChainId, u64),
+    limits: &Limits,
+    guards: &Guards,
+    chain: ChainId,
+    now_ms: u64,
     batch: usize,
 ) -> Result<Vec<Change>, ViewError> {
     let account = AccountId(String::new());
@@ -162,7 +164,8 @@ pub(crate) fn razed(
     view: &dyn View,
     guards: &Guards,
     account: &AccountId,
-    (chain, collection): (ChainId, CollectionId),
+    chain: ChainId,
+    collection: CollectionId,
 ) -> Result<Vec<Change>, ViewError> {
     let terms = queue::Terms {
         view,
@@ -189,8 +192,10 @@ pub(crate) fn razed(
 pub(crate) fn figures(
     view: &dyn View,
     limits: &Limits,
-    (chain, now_ms): (ChainId, u64),
-    (name, collection): (NameBuf, CollectionId),
+    chain: ChainId,
+    now_ms: u64,
+    name: &NameBuf,
+    collection: CollectionId,
 ) -> Result<Option<Shown>, ViewError> {
     let terms = queue::Terms {
         view,

@@ -10,6 +10,7 @@
 use fader_chain::{ChainId, Change};
 
 use crate::catalog::{self, Name};
+use crate::key::KeyRange;
 use crate::service::Context;
 use crate::sqs::command::{
     CancelMessageMoveTask, ListMessageMoveTasks, Request, StartMessageMoveTask,
@@ -159,7 +160,7 @@ pub(crate) fn list(
         let reason = format!("Value must be between 1 and {REMEMBERED}.");
         Error::value(&given.to_string(), "MaxResults", &reason)
     })?;
-    let (start, end) = layout::tasks(queue.collection);
+    let KeyRange { start, end } = layout::tasks(queue.collection);
     let mut tasks = Vec::new();
     for pair in view.scan(&start, &end, Direction::Backward).take(count) {
         let (key, row) = pair?;
@@ -247,17 +248,20 @@ pub(crate) fn go_on<'a>(queue: &mut Queue<'a>) -> Result<Vec<Change>, ViewError>
             is_over = true;
             break;
         };
-        let Some(place) = destination(queue, &task, number)? else {
+        let Some((chain, collection)) = destination(queue, &task, number)? else {
             task.failure = Some("AWS.SimpleQueueService.NonExistentQueue".to_owned());
             break;
         };
         let terms = queue.terms;
         let is_fifo = queue.settings.is_fifo();
         let towards = match &mut carried {
-            Some(carried) if carried.goes_to(place) => carried,
+            Some(carried) if carried.goes_to(chain, collection) => carried,
             // Messages of another source go in another entry.
             Some(_) => break,
-            None => carried.insert(DeadLetters::towards(terms, place, is_fifo)?),
+            None => {
+                let towards = DeadLetters::towards(terms, chain, collection, is_fifo)?;
+                carried.insert(towards)
+            }
         };
         match carry(queue, towards, number, spot)? {
             Moved::Gone | Moved::Hidden => left -= 1,

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use fader_chain::{Change, Guard, Guards, Layered, Mutations};
 
 use crate::catalog::AccountId;
+use crate::key::KeyRange;
 use crate::service::Context;
 use crate::simpledb::metadata_key;
 use crate::sqs::error::Error;
@@ -187,11 +188,11 @@ impl<'a> Queue<'a> {
     /// Up to `count` pairs of a range.
     pub(crate) fn scan(
         &self,
-        (start, end): &(Bytes, Bytes),
+        range: &KeyRange,
         count: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, ViewError> {
         let layered = Layered::new(self.terms.view, &self.changed);
-        let pairs = layered.scan(start, end, Direction::Forward);
+        let pairs = layered.scan(&range.start, &range.end, Direction::Forward);
         pairs.take(count).collect()
     }
 
@@ -311,7 +312,9 @@ impl<'a> Queue<'a> {
         &mut self,
         body: &Body,
         at_ms: u64,
-        (receives, first_receive_ms, kept_from_ms): (u32, u64, u64),
+        receives: u32,
+        first_receive_ms: u64,
+        kept_from_ms: u64,
     ) -> Result<u64, ViewError> {
         self.counters.last += 1;
         let number = self.counters.last;

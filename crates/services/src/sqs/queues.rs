@@ -14,6 +14,7 @@ use fader_chain::{Change, Guard};
 use self::tags::{check_tags, sorted};
 pub(crate) use self::tags::{tag, tags, untag};
 use crate::catalog::{self, AccountId, Name, State};
+use crate::key::KeyRange;
 use crate::service::Context;
 use crate::sqs::command::{CreateQueue, List, Named, Pairs, Request, SetQueueAttributes};
 use crate::sqs::dead;
@@ -53,8 +54,9 @@ pub(crate) fn create(
         return Ok((Reply::Queue(command.queue.clone()), Vec::new()));
     }
     let secret = derive(request.seed, "secret", 0);
-    let names = (context.account, &*request.region, &*command.queue);
-    let mut settings = Settings::new(names, (secret, context.now_ms), context.limits);
+    let (account, now_ms, limits) = (context.account, context.now_ms, context.limits);
+    let (region, queue) = (&request.region, &command.queue);
+    let mut settings = Settings::new(account, region, queue, secret, now_ms, limits);
     check_type(command)?;
     set_all(&mut settings, &command.attributes, context)?;
     check_tags(&command.tags, context.limits)?;
@@ -65,7 +67,7 @@ pub(crate) fn create(
             check_new(view, context, command)?;
             let mode = mode(command)?;
             let mut changes = forget_deleted(terms)?;
-            let (collection, created) = catalog::create(view, name, (mode, None))?;
+            let (collection, created) = catalog::create(view, name, mode, None)?;
             changes.extend(created);
             (collection, changes)
         }
@@ -100,7 +102,7 @@ fn check_new(
         return Err(Error::new(Code::QueueDeletedRecently, message));
     }
     let most = context.limits.queues_per_account;
-    if most <= catalog::count(view, (Kind::Queue, context.account))? {
+    if most <= catalog::count(view, Kind::Queue, context.account)? {
         let message = format!("The account has {most} queues, the most that it may have.");
         return Err(Error::new(Code::OverLimit, message));
     }
@@ -245,7 +247,8 @@ pub(crate) fn names(
     context: &Context<'_, Limits>,
     chains: u32,
     request: &Request,
-    (queue, created): (&str, Option<&CreateQueue>),
+    queue: &str,
+    created: Option<&CreateQueue>,
 ) -> Option<Decided> {
     let name = Name::new(Kind::Queue, context.account, queue);
     // One that the system chain has itself comes and goes in one step.
@@ -281,7 +284,7 @@ fn enter(
     check_type(command)?;
     check_new(view, context, command)?;
     let mut changes = forget_deleted(Terms::new(view, context))?;
-    changes.extend(catalog::enter(view, name, (mode(command)?, None), chains)?);
+    changes.extend(catalog::enter(view, name, mode(command)?, None, chains)?);
     Ok((reply, changes))
 }
 
@@ -312,7 +315,7 @@ fn note_deleted(terms: Terms<'_>, queue: &str) -> [Change; 2] {
 /// Forgets queues that were deleted long ago.
 fn forget_deleted(terms: Terms<'_>) -> Result<Vec<Change>, ViewError> {
     let before_ms = terms.now_ms.saturating_sub(terms.limits.recreate_s * 1000);
-    let (start, end) = layout::deleted_before(before_ms);
+    let KeyRange { start, end } = layout::deleted_before(before_ms);
     let mut changes = Vec::new();
     for pair in terms
         .view
@@ -339,12 +342,13 @@ pub(crate) fn list(
 ) -> Result<Reply, Error> {
     grants::check_owner(request, Terms::new(view, context))?;
     let count = page_size(command, context.limits)?;
-    let of = (Kind::Queue, context.account);
     let after = command.next_token.as_deref().map(open_token).transpose()?;
     let names = catalog::names(
         view,
-        of,
-        (&command.queue, after.as_deref().map(str::as_bytes)),
+        Kind::Queue,
+        context.account,
+        &command.queue,
+        after.as_deref().map(str::as_bytes),
         count + 1,
     )?;
     Ok(Reply::Queues(page(names, count, command)))

@@ -420,7 +420,7 @@ impl Pick {
                 group.head = Some(*spot);
                 return Ok(group);
             }
-            let moved = self.of_group(queue, dead, (name, *spot))?;
+            let moved = self.of_group(queue, dead, name, *spot)?;
             match moved {
                 Moved::Gone => {}
                 Moved::Hidden | Moved::Not => group.held += 1,
@@ -439,7 +439,8 @@ impl Pick {
         &mut self,
         queue: &mut Queue<'a>,
         dead: &mut DeadLetters<'a>,
-        (name, spot): (&str, Spot),
+        name: &str,
+        spot: Spot,
     ) -> Result<Moved, Error> {
         self.passed += 1;
         let key = queue.keys().waiting(name, Spot { at: 0, ..spot });

@@ -137,12 +137,12 @@ impl Service for Sqs {
         chains: u32,
         request: &Request,
     ) -> Option<Decision<Outcome<Self>>> {
-        let of = match &request.command {
+        let (queue, created) = match &request.command {
             Command::CreateQueue(it) => (it.queue.as_str(), Some(it)),
             Command::DeleteQueue(it) => (it.queue.as_str(), None),
             _ => return None,
         };
-        queues::names(view, context, chains, request, of).map(decision)
+        queues::names(view, context, chains, request, queue, created).map(decision)
     }
 
     fn answer(view: &dyn View, context: &Context<'_, Limits>, request: &Request) -> Outcome<Self> {

@@ -85,7 +85,7 @@ fn send_one(
     id: u128,
 ) -> Result<Sent, Error> {
     let limits = queue.terms.limits;
-    let (mut body, delay_s) = read(&queue.settings, limits, (&request.caller, entry))?;
+    let (mut body, delay_s) = read(&queue.settings, limits, &request.caller, entry)?;
     body.id = id;
     body.sent_ms = queue.now_ms;
     body.sender = request.caller.principal.sender();
@@ -108,7 +108,7 @@ fn send_one(
 fn put(queue: &mut Queue<'_>, body: &Body, delay_s: u64) -> Result<u64, ViewError> {
     let at_ms = queue.now_ms + delay_s * 1000;
     queue.counters.totals.sent += 1;
-    queue.add(body, at_ms, (0, 0, queue.now_ms))
+    queue.add(body, at_ms, 0, 0, queue.now_ms)
 }
 
 /// Puts a message into a FIFO queue unless its deduplication id came a short time ago.
@@ -121,7 +121,7 @@ fn send_once(queue: &mut Queue<'_>, body: &Body, delay_s: u64, sent: &Sent) -> R
     let group = body.group.as_deref().unwrap_or_default();
     let scope = if is_group_scope { group } else { "" };
     let id = body.deduplication_id.as_deref().unwrap_or_default();
-    let key = layout::recent_key(queue.collection, Recent::Send, (scope, id));
+    let key = layout::recent_key(queue.collection, Recent::Send, scope, id);
     let first = queue.row::<FirstSend>(&key)?;
     let is_recent =
         |first: &FirstSend| queue.now_ms < first.end_ms || !queue.has(Guard::QueueDuplicateEnds);
@@ -142,8 +142,8 @@ fn send_once(queue: &mut Queue<'_>, body: &Body, delay_s: u64, sent: &Sent) -> R
         id: sent.id,
         number,
     };
-    let end = (first.end_ms, number);
-    let end = layout::recent_end_key(queue.collection, Recent::Send, end);
+    let (collection, end_ms) = (queue.collection, first.end_ms);
+    let end = layout::recent_end_key(collection, Recent::Send, end_ms, number);
     queue.put(end, key.clone());
     queue.put(key, first.encode());
     Ok(Sent {
@@ -185,7 +185,8 @@ fn end_of(row: bytes::Bytes) -> Result<u64, ViewError> {
 pub(crate) fn read(
     settings: &Settings,
     limits: &Limits,
-    (caller, entry): (&Caller, &SendEntry),
+    caller: &Caller,
+    entry: &SendEntry,
 ) -> Result<(Body, u64), Error> {
     let text = entry.body.clone().filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Error::missing("MessageBody"))?;

@@ -160,8 +160,11 @@ pub struct Times {
 impl Settings {
     /// Those of a queue of which nothing is said.
     pub(crate) fn new(
-        (account, region, name): (&AccountId, &str, &str),
-        (secret, now_ms): (u128, u64),
+        account: &AccountId,
+        region: &str,
+        name: &str,
+        secret: u128,
+        now_ms: u64,
         limits: &Limits,
     ) -> Self {
         Settings {

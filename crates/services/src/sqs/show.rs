@@ -39,11 +39,7 @@ pub(crate) fn complete(view: &dyn View, received: &Received) -> Result<Reply, Vi
             ("ApproximateFirstReceiveTimestamp", held.first_receive_ms),
         ];
         let sequence = received.is_fifo.then_some(held.number);
-        let message = message(
-            Body::decode(row)?,
-            &received.selection,
-            (&history, sequence),
-        );
+        let message = message(Body::decode(row)?, &received.selection, &history, sequence);
         messages.push(Message {
             handle: handle::show(&held.handle),
             ..message
@@ -60,7 +56,8 @@ pub fn show_sequence(number: u64) -> String {
 fn message(
     body: Body,
     selection: &Selection,
-    (history, sequence): (&[(&str, u64)], Option<u64>),
+    history: &[(&str, u64)],
+    sequence: Option<u64>,
 ) -> Message {
     let mut system: Pairs = vec![
         ("SenderId".to_owned(), body.sender.clone()),
@@ -223,7 +220,7 @@ pub(crate) fn peek(
             ("ApproximateFirstReceiveTimestamp", state.first_receive_ms),
         ];
         // The number is where the next look goes on.
-        messages.push(message(body, &selection, (&history, Some(number))));
+        messages.push(message(body, &selection, &history, Some(number)));
         after = number;
     }
     if messages.len() < count {

@@ -48,8 +48,8 @@ pub(crate) fn accept(
     send::check_batch(command, &settings, context.limits)?;
     let (mut sent, mut writes) = (Vec::new(), Vec::new());
     for (index, entry) in (0..).zip(&command.entries) {
-        let asked = (&request.caller, entry);
-        let outcome = send::read(&settings, context.limits, asked).map(|(body, delay_s)| {
+        let read = send::read(&settings, context.limits, &request.caller, entry);
+        let outcome = read.map(|(body, delay_s)| {
             let id = uuid(request.seed, "message", index);
             let body = Body {
                 id,
@@ -128,7 +128,7 @@ pub(crate) fn settle(
         let at_ms = queue.now_ms + delay_s * 1000;
         let kept_from_ms = body.sent_ms;
         queue.counters.totals.sent += 1;
-        queue.add(&body, at_ms, (0, 0, kept_from_ms))?;
+        queue.add(&body, at_ms, 0, 0, kept_from_ms)?;
     }
     let mut changes = queue.finish();
     // The register keeps its mark as any other does; its message has rows of its own now.

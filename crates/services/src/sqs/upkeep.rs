@@ -6,6 +6,7 @@
 use fader_chain::Change;
 
 use crate::catalog::AccountId;
+use crate::key::KeyRange;
 use crate::sqs::layout::{self, OF_ERA};
 use crate::sqs::message::{Place, Row as _, State};
 use crate::sqs::moving;
@@ -18,7 +19,7 @@ use crate::{Direction, ViewError};
 /// # Errors
 /// [`ViewError`] when the store cannot be read.
 pub(crate) fn upkeep(terms: Terms<'_>, batch: usize) -> Result<Vec<Change>, ViewError> {
-    let (start, end) = layout::chores(terms.now_ms);
+    let KeyRange { start, end } = layout::chores(terms.now_ms);
     let first = terms.view.scan(&start, &end, Direction::Forward).next();
     let Some((chore, _)) = first.transpose()? else {
         return Ok(Vec::new());

@@ -21,7 +21,7 @@ fn waiting(tokens: impl IntoIterator<Item = u64>) -> Waiters {
     for token in tokens {
         let wait = for_alike(0, NOW + 100);
         waiters
-            .wait(CorrelationId(token), HERE, wait, (NOW, 10))
+            .wait(CorrelationId(token), HERE, wait, NOW, 10)
             .unwrap();
     }
     waiters
@@ -52,7 +52,7 @@ fn a_waiter_for_another_value_is_decided_too() {
     for (token, alike) in [(0, 9), (1, 5), (2, 9), (3, 5)] {
         let wait = for_alike(alike, NOW + 100);
         waiters
-            .wait(CorrelationId(token), HERE, wait, (NOW, 0))
+            .wait(CorrelationId(token), HERE, wait, NOW, 0)
             .unwrap();
     }
     waiters.stirred(HERE, Stir::Now);
@@ -73,7 +73,7 @@ fn deadlines_pass_in_order_and_say_when_the_next_one_is() {
     for (token, until_ms) in [(0, 1_300), (1, 1_100), (2, 1_200)] {
         let wait = for_alike(0, until_ms);
         waiters
-            .wait(CorrelationId(token), HERE, wait, (NOW, 0))
+            .wait(CorrelationId(token), HERE, wait, NOW, 0)
             .unwrap();
     }
     assert_eq!(waiters.pass(NOW), Some(1_100));
@@ -101,7 +101,8 @@ fn too_many_too_much_and_too_long_are_refused_and_take_no_room() {
             CorrelationId(token),
             HERE,
             for_alike(0, until_ms),
-            (NOW, size),
+            NOW,
+            size,
         )
     };
     let longest = NOW + WAIT_MAX.as_millis() as u64;
@@ -114,7 +115,7 @@ fn too_many_too_much_and_too_long_are_refused_and_take_no_room() {
     assert_eq!(wait(1, longest, 10), Ok(()));
     assert_eq!(wait(2, longest, 0), Err(Reason::TooManyWaiting));
     waiters.leave(CorrelationId(0));
-    let taken = waiters.wait(CorrelationId(2), HERE, for_alike(0, longest), (NOW, 20));
+    let taken = waiters.wait(CorrelationId(2), HERE, for_alike(0, longest), NOW, 20);
     assert_eq!(taken, Ok(()));
     assert_eq!(waiters.end(), [CorrelationId(1), CorrelationId(2)]);
     assert_eq!(waiters.count(), 0);
@@ -170,7 +171,7 @@ proptest! {
             match event {
                 Event::Wait(alike, after) => {
                     let wait = for_alike(alike, now + after);
-                    waiters.wait(CorrelationId(next), HERE, wait, (now, 1)).unwrap();
+                    waiters.wait(CorrelationId(next), HERE, wait, now, 1).unwrap();
                     all.push((next, alike, now + after));
                     next += 1;
                 }

@@ -58,7 +58,7 @@ fn settlements(evidence: &Evidence<'_>, service: Service) -> Result<usize, Viola
             && let Some(name) = entry.request
         {
             count += 1;
-            if let Some((guarantee, text)) = untrue(evidence, service, &replay, (entry, settled)) {
+            if let Some((guarantee, text)) = untrue(evidence, service, &replay, entry, settled) {
                 let violation = Violation::new(guarantee, text).event(event);
                 return Err(violation.events(evidence.story(name)));
             }
@@ -77,7 +77,8 @@ fn untrue(
     evidence: &Evidence<'_>,
     service: Service,
     replay: &Replay,
-    (entry, settled): (&Entry, &Settled<'_>),
+    entry: &Entry,
+    settled: &Settled<'_>,
 ) -> Option<(&'static str, &'static str)> {
     let attempts = entry
         .request

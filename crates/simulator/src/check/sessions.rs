@@ -136,20 +136,20 @@ fn keeps(evidence: &Evidence<'_>, known: &Known, at: usize) -> Verdict {
     } = reply
     {
         count += 1;
-        if *commit < known.commit.0 && hides(evidence, call, (*commit, known.commit.0)) {
+        if *commit < known.commit.0 && hides(evidence, call, *commit, known.commit.0) {
             let text = format!("reads at {commit} after {}", known.commit.0);
             return Err(Violation::new("monotonic reads", text)
                 .call(evidence.history, known.commit.1)
                 .call(evidence.history, at));
         }
         for shown in registers {
-            count += sees(evidence, known, (at, end, *safe_point), shown)?;
+            count += sees(evidence, known, at, end, *safe_point, shown)?;
         }
     }
     if is_new(evidence, call, reply) {
         for (key, _, stamp) in written(evidence, call, reply) {
             count += 1;
-            follows(evidence, known, at, (key, stamp))?;
+            follows(evidence, known, at, key, stamp)?;
         }
     }
     Ok(count)
@@ -157,7 +157,7 @@ fn keeps(evidence: &Evidence<'_>, known: &Known, at: usize) -> Verdict {
 
 /// Whether a read at `shown` hides something of what was committed up to `seen`. A strong read at a
 /// register that is clean need not know of commits elsewhere (RD-2).
-fn hides(evidence: &Evidence<'_>, call: &Call, (shown, seen): (EntryId, EntryId)) -> bool {
+fn hides(evidence: &Evidence<'_>, call: &Call, shown: EntryId, seen: EntryId) -> bool {
     let keys = call.request.keys();
     let between = |id: EntryId| shown < id && id <= seen;
     let mut entries = evidence.log.iter().map(|(entry, _)| entry);
@@ -176,7 +176,9 @@ fn hides(evidence: &Evidence<'_>, call: &Call, (shown, seen): (EntryId, EntryId)
 fn sees(
     evidence: &Evidence<'_>,
     known: &Known,
-    (at, end, safe_point): (usize, Moment, EntryId),
+    at: usize,
+    end: Moment,
+    safe_point: EntryId,
     shown: &Shown,
 ) -> Verdict {
     let Some((seen, calls)) = known.seen.get(&shown.key) else {
@@ -237,7 +239,8 @@ fn follows(
     evidence: &Evidence<'_>,
     known: &Known,
     at: usize,
-    (key, stamp): (&Bytes, Stamp),
+    key: &Bytes,
+    stamp: Stamp,
 ) -> Result<(), Violation> {
     let Some((seen, calls)) = known.seen.get(key) else {
         return Ok(());

@@ -142,7 +142,9 @@ fn turn(wanted: Mode, abandon: bool, standing: &ModeState) -> (Vec<Change>, Byte
 pub(super) fn settle(
     scenario: &Scenario,
     ask: &ClientRequest,
-    (key, ops, stamp): (&Bytes, &[ElementOp], Stamp),
+    key: &Bytes,
+    ops: &[ElementOp],
+    stamp: Stamp,
     newest: &dyn View,
 ) -> (Outcome, Vec<Change>) {
     let merge = Change::Merge {
@@ -202,11 +204,13 @@ impl Host for Shell<'_> {
     fn settle(&self, operation: &Operation, newest: &dyn View) -> Result<Settled, ViewError> {
         let scenario = &self.scene.scenario;
         let ask = &scenario.asks[self.scene.ask_of(operation.name.seq)];
-        let what = (&operation.key, &operation.ops[..], operation.stamp);
-        Ok(match settle(scenario, ask, what, newest) {
-            (Outcome::Refused(reason), _) => Settled::Refused(reason),
-            (_, changes) => Settled::Apply(changes),
-        })
+        let (key, stamp) = (&operation.key, operation.stamp);
+        Ok(
+            match settle(scenario, ask, key, &operation.ops, stamp, newest) {
+                (Outcome::Refused(reason), _) => Settled::Refused(reason),
+                (_, changes) => Settled::Apply(changes),
+            },
+        )
     }
 
     fn fix(&mut self) {

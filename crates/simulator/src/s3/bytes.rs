@@ -120,7 +120,7 @@ impl World {
             .plan(now + delay, Event::Flushed(member, life, id));
     }
 
-    pub(super) fn flushed(&mut self, (member, life): (usize, u64), id: u128) {
+    pub(super) fn flushed(&mut self, member: usize, life: u64, id: u128) {
         let here = &mut self.chain.members[member];
         if here.life == life
             && here.is_up

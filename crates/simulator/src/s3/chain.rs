@@ -230,7 +230,8 @@ impl Chain {
     pub(super) fn hear(
         &mut self,
         member: usize,
-        (from, log): (usize, &[Rc<Entry>]),
+        from: usize,
+        log: &[Rc<Entry>],
         mut may: impl FnMut(&mut Member, &Entry) -> bool,
     ) -> usize {
         let member = &mut self.members[member];

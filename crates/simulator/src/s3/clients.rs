@@ -196,7 +196,7 @@ impl World {
             Role::Putter => {
                 let bytes = self.body();
                 let conditions = self.conditions(key);
-                self.begin_put(at, key, None, (bytes, conditions));
+                self.begin_put(at, key, None, bytes, conditions);
             }
             Role::Copier => self.copy(at, key),
             Role::Deleter => {
@@ -243,7 +243,8 @@ impl World {
         at: usize,
         key: &str,
         part: Option<(u128, u32)>,
-        (bytes, conditions): (Bytes, WriteConditions),
+        bytes: Bytes,
+        conditions: WriteConditions,
     ) {
         let Some((collection, attempt)) = self.attempt() else {
             return self.pause(at, 5_000, 50_000);
@@ -285,7 +286,7 @@ impl World {
         let here = &self.chain.members[member];
         let collection = self.context(&here.state, 0).collection?;
         let begun = here.log[..here.applied].last().map(|entry| entry.id)?;
-        let attempt = blocks::attempt(&here.state, collection, (id, begun));
+        let attempt = blocks::attempt(&here.state, collection, id, begun);
         Some((collection, attempt.expect(READABLE)?))
     }
 

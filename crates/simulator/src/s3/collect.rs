@@ -178,9 +178,9 @@ impl World {
     }
 
     fn upkeep(&mut self) {
-        let limits = (&self.limits, &self.guards);
-        let at = (CHAIN, self.chain.wall_ms(self.now));
-        let changes = request::upkeep(&self.chain.newest, limits, at, ROWS).expect(READABLE);
+        let (view, now_ms) = (&self.chain.newest, self.chain.wall_ms(self.now));
+        let changes = request::upkeep(view, &self.limits, &self.guards, CHAIN, now_ms, ROWS);
+        let changes = changes.expect(READABLE);
         if !changes.is_empty() {
             self.chain.append(changes, Deed::Upkeep);
         }

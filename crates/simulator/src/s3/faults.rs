@@ -64,15 +64,18 @@ impl World {
     /// B1: an entry is logged when the bytes of its rows are there, or gone everywhere.
     pub(super) fn hear(
         &mut self,
-        (member, epoch): (usize, u64),
-        (from, log): (usize, &[Rc<Entry>]),
-        (commits, floor): (usize, usize),
+        member: usize,
+        epoch: u64,
+        from: usize,
+        log: &[Rc<Entry>],
+        commits: usize,
+        floor: usize,
     ) {
         if self.chain.epoch != epoch || !self.is_open(member) {
             return;
         }
         let (gates, syncs) = (self.has(Rule::Gate), self.has(Rule::SyncBytes));
-        let length = self.chain.hear(member, (from, log), |here, entry| {
+        let length = self.chain.hear(member, from, log, |here, entry| {
             if !gates {
                 return true;
             }
@@ -96,7 +99,7 @@ impl World {
             .plan(self.now + delay, Event::Synced(member, life, length));
     }
 
-    pub(super) fn synced(&mut self, (member, life): (usize, u64), length: usize) {
+    pub(super) fn synced(&mut self, member: usize, life: u64, length: usize) {
         let epoch = self.chain.epoch;
         let here = &mut self.chain.members[member];
         if here.life != life || !here.is_up {
@@ -110,7 +113,7 @@ impl World {
         }
     }
 
-    pub(super) fn acknowledged(&mut self, (member, epoch): (usize, u64), length: usize) {
+    pub(super) fn acknowledged(&mut self, member: usize, epoch: u64, length: usize) {
         if self.chain.epoch != epoch || !self.is_open(member) {
             return;
         }

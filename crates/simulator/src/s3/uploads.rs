@@ -71,7 +71,7 @@ impl World {
         };
         let etag = found.object().map(|it| it.etag.clone()).unwrap_or_default();
         let bytes = self.bodies.get(&etag).cloned().unwrap_or_default();
-        self.begin_put(at, key, None, (bytes, WriteConditions::default()));
+        self.begin_put(at, key, None, bytes, WriteConditions::default());
         self.count("copies");
         if self.has(Rule::CopyBytes) {
             return;
@@ -102,7 +102,7 @@ impl World {
         if let Some(number) = upload.left.last() {
             let bytes = self.body();
             let part = Some((upload.id, *number));
-            return self.begin_put(at, &upload.key, part, (bytes, WriteConditions::default()));
+            return self.begin_put(at, &upload.key, part, bytes, WriteConditions::default());
         }
         let of = upload_of(&upload.key, upload.id);
         if self.random.chance(200) {

@@ -178,7 +178,8 @@ impl Chain {
     pub(super) fn append(
         &mut self,
         now_ms: u64,
-        (changes, deed): (Vec<Change>, Deed),
+        changes: Vec<Change>,
+        deed: Deed,
         kept: Option<(u64, Bytes)>,
     ) {
         self.numbers += 1;

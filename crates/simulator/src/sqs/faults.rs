@@ -70,8 +70,10 @@ impl World {
     pub(super) fn hear(
         &mut self,
         at: usize,
-        (member, epoch): (usize, u64),
-        (from, log): (usize, &[Rc<Entry>]),
+        member: usize,
+        epoch: u64,
+        from: usize,
+        log: &[Rc<Entry>],
     ) {
         if self.chains[at].epoch != epoch || !self.is_open(at, member) {
             return;
@@ -83,7 +85,7 @@ impl World {
         self.queue.plan(self.now + delay, synced);
     }
 
-    pub(super) fn synced(&mut self, at: usize, (member, life): (usize, u64), length: usize) {
+    pub(super) fn synced(&mut self, at: usize, member: usize, life: u64, length: usize) {
         let epoch = self.chains[at].epoch;
         let here = &mut self.chains[at].members[member];
         if here.life != life || !here.is_up {
@@ -94,7 +96,7 @@ impl World {
         self.send_between(at, Event::Acknowledged(at, member, epoch, length));
     }
 
-    pub(super) fn acknowledged(&mut self, at: usize, (member, epoch): (usize, u64), length: usize) {
+    pub(super) fn acknowledged(&mut self, at: usize, member: usize, epoch: u64, length: usize) {
         if self.chains[at].epoch != epoch || !self.is_open(at, member) {
             return;
         }
@@ -122,8 +124,10 @@ impl World {
     pub(super) fn kept_there(
         &mut self,
         at: usize,
-        (member, life): (usize, u64),
-        (key, call): (&Bytes, usize),
+        member: usize,
+        life: u64,
+        key: &Bytes,
+        call: usize,
     ) {
         let here = &self.chains[at].members[member];
         if here.life != life || !here.is_up {
@@ -199,7 +203,7 @@ impl World {
             .say(self.now, || format!("c{at} m{member} is struck"));
     }
 
-    pub(super) fn start(&mut self, at: usize, (member, life): (usize, u64)) {
+    pub(super) fn start(&mut self, at: usize, member: usize, life: u64) {
         let here = &mut self.chains[at].members[member];
         if here.life == life {
             here.is_up = true;

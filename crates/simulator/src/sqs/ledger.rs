@@ -139,7 +139,7 @@ impl Ledger {
     }
 
     /// A visibility was changed.
-    pub(super) fn hide(&mut self, (queue, number): (usize, u64), visibility_ms: u64) {
+    pub(super) fn hide(&mut self, queue: usize, number: u64, visibility_ms: u64) {
         let time_ms = self.queues[queue].time_ms;
         if let Some(row) = self.queues[queue].rows.get_mut(&number) {
             row.until_ms = time_ms + visibility_ms;
@@ -240,7 +240,7 @@ impl Ledger {
             gone.extend(left.map(|(number, row)| (*at, number, row)));
         }
         for (at, number, row) in gone {
-            self.left((at, number, &row), &came, meant)?;
+            self.left(at, number, &row, &came, meant)?;
         }
         if let Some(at) = meant.purges.filter(|at| !self.is_empty(*at)) {
             return Err(("purged", format!("queue {at} is purged and not empty")));
@@ -259,7 +259,9 @@ impl Ledger {
     /// A message is in its queue no more.
     fn left(
         &mut self,
-        (at, number, row): (usize, u64, &Row),
+        at: usize,
+        number: u64,
+        row: &Row,
         came: &BTreeSet<u128>,
         meant: &Meant,
     ) -> Result<(), Broken> {

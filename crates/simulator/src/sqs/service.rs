@@ -106,7 +106,7 @@ impl World {
                 Err(error) => Err(error.into()),
             };
             self.count("repeated");
-            return self.append(at, (Vec::new(), Deed::Call(call, outcome)), None);
+            return self.append(at, Vec::new(), Deed::Call(call, outcome), None);
         }
         let request = self.calls[call].request.clone();
         let context = self.context(at, &chain.newest, request.command.queue());
@@ -134,7 +134,7 @@ impl World {
                     }
                     None => {
                         let token = fader_chain::CorrelationId(call as u64);
-                        waiters.wait(token, collection, wait, (now_ms, size))
+                        waiters.wait(token, collection, wait, now_ms, size)
                     }
                 };
                 self.count("waits");
@@ -158,7 +158,8 @@ impl World {
         let kept = name.and_then(|name| Some((name, request::keep(&decision.outcome)?)));
         self.append(
             at,
-            (decision.changes, Deed::Call(call, decision.outcome)),
+            decision.changes,
+            Deed::Call(call, decision.outcome),
             kept,
         );
     }
@@ -166,13 +167,14 @@ impl World {
     fn append(
         &mut self,
         at: usize,
-        what: (Vec<fader_chain::Change>, Deed),
+        changes: Vec<fader_chain::Change>,
+        deed: Deed,
         kept: Option<(u64, Bytes)>,
     ) {
         let now_ms = self.chains[at].wall_ms(self.now);
         self.trace
-            .say(self.now, || format!("c{at} at {now_ms}: {:?}", what.1));
-        self.chains[at].append(now_ms, what, kept);
+            .say(self.now, || format!("c{at} at {now_ms}: {deed:?}"));
+        self.chains[at].append(now_ms, changes, deed, kept);
         self.send_log(at);
     }
 
@@ -248,7 +250,7 @@ impl World {
                 request::settle(&chain.newest, &self.limits, &key, operation.ops, Stamp::MAX);
             match settled.expect(READABLE) {
                 fader_chain::Settled::Apply(changes) => {
-                    self.append(at, (changes, Deed::Promotion(key)), None);
+                    self.append(at, changes, Deed::Promotion(key), None);
                 }
                 fader_chain::Settled::Refused(_) => self.fail("eventual", "a send is refused"),
             }
@@ -263,13 +265,14 @@ impl World {
             if !chain.is_served() {
                 return;
             }
-            let when = (chain.id, chain.wall_ms(self.now));
-            let terms = (&self.limits, &self.guards);
-            let changes = request::upkeep(&chain.newest, terms, when, ROWS).expect(READABLE);
+            let (view, now_ms) = (&chain.newest, chain.wall_ms(self.now));
+            let (limits, guards) = (&self.limits, &self.guards);
+            let changes = request::upkeep(view, limits, guards, chain.id, now_ms, ROWS);
+            let changes = changes.expect(READABLE);
             if changes.is_empty() {
                 return;
             }
-            self.append(at, (changes, Deed::Upkeep), None);
+            self.append(at, changes, Deed::Upkeep, None);
             self.count("upkeep");
         }
     }
@@ -406,7 +409,7 @@ impl World {
         let context = self.context(at, &chain.newest, None);
         let decision = request.decide(&chain.newest, &context);
         let Decision { outcome, changes } = decision.expect("steps do not wait");
-        self.append(at, (changes, Deed::Step(asker, command, outcome)), None);
+        self.append(at, changes, Deed::Step(asker, command, outcome), None);
     }
 
     pub(super) fn told(&mut self, asker: Asker, command: &Command, outcome: Outcome) {

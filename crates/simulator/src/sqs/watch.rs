@@ -114,8 +114,8 @@ impl World {
                 for (entry, _) in entries.filter(|(_, it)| it.outcome.is_ok()) {
                     let handle = entry.receipt_handle.as_deref().unwrap_or_default();
                     let seconds = entry.visibility_timeout.unwrap_or(0).cast_unsigned();
-                    if let Some(row) = self.ledger.is_newest(handle) {
-                        self.ledger.hide(row, seconds * 1000);
+                    if let Some((queue, number)) = self.ledger.is_newest(handle) {
+                        self.ledger.hide(queue, number, seconds * 1000);
                     }
                 }
             }

@@ -131,7 +131,8 @@ impl Algorithm {
     pub(super) fn client(
         self,
         scenario: &Scenario,
-        (index, clients): (u32, u32),
+        index: u32,
+        clients: u32,
         seed: u64,
     ) -> Box<dyn Client> {
         match self {

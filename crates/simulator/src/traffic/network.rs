@@ -111,7 +111,7 @@ pub fn measure(scenario: &Scenario, algorithm: Algorithm, clients: u32, seed: u6
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, algorithm: Algorithm, clients: u32, seed: u64) -> Run<'a> {
         let parties = (0..clients).map(|index| ClientState {
-            client: algorithm.client(scenario, (index, clients), seed * 1_000 + u64::from(index)),
+            client: algorithm.client(scenario, index, clients, seed * 1_000 + u64::from(index)),
             work: Work {
                 is_endless: scenario.demand == OfferedLoad::Endless,
                 ..Work::default()

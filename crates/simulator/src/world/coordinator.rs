@@ -277,10 +277,8 @@ impl Coordinator {
     fn chosen(&mut self, now: u64, sessions: &[Identity]) -> Option<Identity> {
         let current = self.configuration.as_deref()?;
         let chosen = self.returning.choose_guarded(
-            (
-                Duration::from_micros(now),
-                Duration::from_micros(self.session),
-            ),
+            Duration::from_micros(now),
+            Duration::from_micros(self.session),
             current,
             sessions,
             |disk| Ok::<_, Infallible>(self.progress.get(&disk).copied().unwrap_or_default()),

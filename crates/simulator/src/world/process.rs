@@ -271,8 +271,8 @@ impl World {
             last = done.or(last);
             let state = here.disk.state();
             if !state.is_filling && !state.is_rotten {
-                let digest = (state.applied, state.digest());
-                if let Err(text) = self.watch.digest(here.node, digest) {
+                let (applied, digest) = (state.applied, state.digest());
+                if let Err(text) = self.watch.digest(here.node, applied, digest) {
                     self.failure.get_or_insert(super::Failure::new("I21", text));
                 }
             }

@@ -31,11 +31,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// I21: a member has this digest at this id.
-    pub(crate) fn digest(
-        &mut self,
-        node: NodeId,
-        (id, digest): (EntryId, u64),
-    ) -> Result<(), String> {
+    pub(crate) fn digest(&mut self, node: NodeId, id: EntryId, digest: u64) -> Result<(), String> {
         let (first, member) = *self.digests.entry(id).or_insert((digest, node));
         match first == digest {
             true => Ok(()),

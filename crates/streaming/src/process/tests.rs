@@ -13,7 +13,8 @@ fn run(
         command,
         "mapper".to_owned(),
         Cut::Lines(Lines::default()),
-        (Some(timeout), true),
+        Some(timeout),
+        true,
     )?;
     let mut found = Vec::new();
     let mut take = |line: &[u8]| {

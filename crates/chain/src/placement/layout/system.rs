@@ -29,7 +29,8 @@ impl Layout {
     pub(super) fn step_system(
         &mut self,
         limits: &ClusterLimits,
-        (present, hold): (&BTreeSet<String>, &BTreeSet<String>),
+        present: &BTreeSet<String>,
+        hold: &BTreeSet<String>,
     ) {
         let staying = self.staying_in_system();
         let wanted = self.staying().count().min(limits.system_nodes);
@@ -77,6 +78,6 @@ pub(super) fn place_system(
     };
     let current = Placement::from([(ChainId::SYSTEM, current.to_vec())]);
     let kept = BTreeSet::from([ChainId::SYSTEM]);
-    let mut goal = place(sites, &[ChainId::SYSTEM], &policy, (&current, &kept));
+    let mut goal = place(sites, &[ChainId::SYSTEM], &policy, &current, &kept);
     goal.remove(&ChainId::SYSTEM).unwrap_or_default()
 }

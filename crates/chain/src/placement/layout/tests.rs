@@ -53,7 +53,7 @@ fn step(layout: &Layout, policy: &PlacementPolicy) -> Option<Layout> {
         .iter()
         .filter(|site| !data_at(layout, &site.name).is_empty());
     let hold = hold.map(|site| site.name.clone()).collect();
-    layout.step((policy, &limits()), |_| true, (&names(layout), &hold))
+    layout.step(policy, &limits(), |_| true, &names(layout), &hold)
 }
 
 /// All steps, each checked; how many there were.
@@ -362,7 +362,7 @@ fn the_system_chain_has_five_nodes_in_as_many_zones_as_can_be() {
     assert_eq!(founded.nodes(ChainId::SYSTEM).len(), 6);
     let old = ClusterLimits::of(Version::FIFTH);
     let none = BTreeSet::new();
-    let kept = founded.step((&policy, &old), |_| true, (&names(&founded), &none));
+    let kept = founded.step(&policy, &old, |_| true, &names(&founded), &none);
     assert_eq!(
         kept, None,
         "the old processes need the chain on their nodes"
@@ -410,14 +410,14 @@ fn nothing_goes_on_before_chains_have_followed_and_nodes_run() {
     let (all, none) = (names(&layout), BTreeSet::new());
     assert!(
         layout
-            .step((&policy, &limits()), |_| true, (&all, &none))
+            .step(&policy, &limits(), |_| true, &all, &none)
             .is_some()
     );
     let busy = |chain| chain != ChainId(3);
-    assert_eq!(layout.step((&policy, &limits()), busy, (&all, &none)), None);
+    assert_eq!(layout.step(&policy, &limits(), busy, &all, &none), None);
     let without = all.iter().filter(|name| *name != "n4").cloned().collect();
     assert_eq!(
-        layout.step((&policy, &limits()), |_| true, (&without, &none)),
+        layout.step(&policy, &limits(), |_| true, &without, &none),
         None
     );
 }

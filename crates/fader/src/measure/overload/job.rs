@@ -113,8 +113,8 @@ impl Worker {
         let wait = begin.duration_since(SystemTime::now()).unwrap_or_default();
         std::thread::sleep(wait.min(READY));
         let time = Duration::from_millis(order.time_ms);
-        let of = (number, order.domain.as_str(), order.items);
-        let (told, mut log) = worked(&raw, of, order.threads, time)?;
+        let (domain, items) = (order.domain.as_str(), order.items);
+        let (told, mut log) = worked(&raw, number, domain, items, order.threads, time)?;
         let first = u32::try_from(number)? * 2 * order.threads;
         let operations = log.operations.iter_mut();
         operations.for_each(|one| one.process += first);
@@ -205,7 +205,8 @@ fn text(log: &Log) -> Result<Vec<u8>> {
 pub(super) async fn round(
     options: &Options,
     place: &str,
-    (url, domain): (&str, &str),
+    url: &str,
+    domain: &str,
     workers: u32,
     is_own: bool,
 ) -> Result<Vec<Told>> {

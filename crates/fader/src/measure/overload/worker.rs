@@ -145,8 +145,7 @@ pub(super) async fn run(options: &Options, url: &str, number: u64, domain: &str)
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let begun = begin();
-        let of = (number, domain.as_str(), items);
-        let worked = begun.and_then(|()| worked(&raw, of, threads, time));
+        let worked = begun.and_then(|()| worked(&raw, number, &domain, items, threads, time));
         // A command that was interrupted has no use for it.
         let _ = tell.send(worked);
     });
@@ -179,7 +178,9 @@ fn begin() -> Result<()> {
 /// What a worker of this number is told in a domain with so many items, and its log.
 pub(super) fn worked(
     raw: &Raw,
-    (number, domain, items): (u64, &str, u64),
+    number: u64,
+    domain: &str,
+    items: u64,
     threads: u32,
     time: Duration,
 ) -> Result<(Told, Log)> {

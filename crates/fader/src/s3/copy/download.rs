@@ -23,7 +23,8 @@ pub(super) async fn run(
     shared: &Shared,
     from: &ObjectPlace,
     path: &Path,
-    (bytes, etag): (u64, &str),
+    bytes: u64,
+    etag: &str,
 ) -> Result<bool> {
     let part_bytes = part_bytes(shared, from, etag).await?;
     let is_same_size = std::fs::metadata(path).is_ok_and(|meta| meta.len() == bytes);
@@ -35,7 +36,7 @@ pub(super) async fn run(
         std::fs::create_dir_all(folder).with_context(context)?;
     }
     let partial = partial(path, etag)?;
-    fetch(shared, from, &partial, (bytes, etag)).await?;
+    fetch(shared, from, &partial, bytes, etag).await?;
     if !is_same(&partial, etag, part_bytes).await? {
         std::fs::remove_file(&partial)?;
         return failure::fail(
@@ -89,7 +90,8 @@ async fn fetch(
     shared: &Shared,
     from: &ObjectPlace,
     partial: &Path,
-    (bytes, etag): (u64, &str),
+    bytes: u64,
+    etag: &str,
 ) -> Result<()> {
     let context = || format!("cannot write {}", partial.display());
     let mut options = tokio::fs::OpenOptions::new();

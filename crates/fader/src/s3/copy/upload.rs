@@ -27,7 +27,7 @@ pub(super) async fn run(
 ) -> Result<bool> {
     let part_bytes = PART_BYTES.max(bytes.div_ceil(PARTS_MAX));
     let is_whole = bytes <= part_bytes;
-    if is_there(shared, path, to, (bytes, (!is_whole).then_some(part_bytes))).await? {
+    if is_there(shared, path, to, bytes, (!is_whole).then_some(part_bytes)).await? {
         return Ok(false);
     }
     if is_whole {
@@ -43,7 +43,7 @@ pub(super) async fn run(
         shared.moved(bytes).await;
         return Ok(true);
     }
-    in_parts(shared, path, to, (bytes, part_bytes)).await?;
+    in_parts(shared, path, to, bytes, part_bytes).await?;
     Ok(true)
 }
 
@@ -52,7 +52,8 @@ async fn is_there(
     shared: &Shared,
     path: &Path,
     to: &ObjectPlace,
-    (bytes, part_bytes): (u64, Option<u64>),
+    bytes: u64,
+    part_bytes: Option<u64>,
 ) -> Result<bool> {
     let request = S3Request::new("HEAD".parse()?, &to.bucket, &to.key);
     let Some(head) = shared.service.find(request).await? else {
@@ -95,19 +96,16 @@ async fn in_parts(
     shared: &Shared,
     path: &Path,
     to: &ObjectPlace,
-    (bytes, part_bytes): (u64, u64),
+    bytes: u64,
+    part_bytes: u64,
 ) -> Result<()> {
     let (upload, there) = begun(shared, to).await?;
     let count = bytes.div_ceil(part_bytes);
     let parts = (1..=count).map(|number| {
         let at = (number - 1) * part_bytes;
-        let there = there.get(&number);
-        part(
-            shared,
-            path,
-            (to, &upload),
-            (number, at, part_bytes.min(bytes - at), there),
-        )
+        let bytes = part_bytes.min(bytes - at);
+        let part = FilePart { number, at, bytes };
+        send_part(shared, path, to, &upload, part, there.get(&number))
     });
     let parts = futures_util::future::try_join_all(parts).await?;
     let list: String = (1..)
@@ -184,13 +182,24 @@ async fn parts_of(shared: &Shared, to: &ObjectPlace, id: &str) -> Result<BTreeMa
     }
 }
 
+/// A part of a file: its number in the upload, and its bytes from offset `at`.
+#[derive(Clone, Copy)]
+struct FilePart {
+    number: u64,
+    at: u64,
+    bytes: u64,
+}
+
 /// Sends a part, unless it is there; its ETag.
-async fn part(
+async fn send_part(
     shared: &Shared,
     path: &Path,
-    (to, upload): (&ObjectPlace, &str),
-    (number, at, bytes, there): (u64, u64, u64, Option<&String>),
+    to: &ObjectPlace,
+    upload: &str,
+    part: FilePart,
+    there: Option<&String>,
 ) -> Result<String> {
+    let FilePart { number, at, bytes } = part;
     let _turn = shared.requests.acquire().await?;
     let body = read(path, at, bytes).await?;
     let sum = digest::md5_hex(&body);

@@ -82,7 +82,8 @@ impl RequestHandler {
         &self,
         key: Option<&OpenKey>,
         parts: &Parts,
-        (parameters, arrival): (&Parameters<'_>, Arrival),
+        parameters: &Parameters<'_>,
+        arrival: Arrival,
     ) -> Result<By, Fault> {
         let principal = match (key, &self.settings.anonymous) {
             (Some(key), _) => Principal::Key((key.key.account.0.clone(), key.key.id.clone())),

@@ -79,8 +79,10 @@ impl Asked<'_> {
     async fn keep_copy(
         &self,
         mut origin: Origin,
-        (start, end): (u64, u64),
-        (upload, algorithm): (Option<u128>, Algorithm),
+        start: u64,
+        end: u64,
+        upload: Option<u128>,
+        algorithm: Algorithm,
     ) -> Result<(Kept, Box<Found>), Fault> {
         if self.limits().put_bytes < end - start {
             return Err(invalid_request(format!(
@@ -96,8 +98,8 @@ impl Asked<'_> {
             .begin_body(name, upload, Some(end - start));
         let mut writer = begun.await.map_err(of_trouble)?;
         let mut digest = Digest::new(Told::default(), algorithm);
-        let of = (&self.handler.node, &origin.by);
-        let mut reader = Reader::new(of, &origin.asked, &mut origin.found, (start, end));
+        let (node, found) = (&self.handler.node, &mut origin.found);
+        let mut reader = Reader::new(node, &origin.by, &origin.asked, found, start, end);
         while let Some(bytes) = reader.next().await? {
             digest.update(&bytes)?;
             writer.push(bytes).await.map_err(of_trouble)?;
@@ -135,8 +137,9 @@ impl Asked<'_> {
         let of_source = object.and_then(|object| object.checksum.as_ref());
         let algorithm = named.or(of_source.map(|it| it.algorithm));
         let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
-        let all = (0, origin.size);
-        let (Kept { stored, sums }, found) = self.keep_copy(origin, all, (None, algorithm)).await?;
+        let end = origin.size;
+        let kept = self.keep_copy(origin, 0, end, None, algorithm).await?;
+        let (Kept { stored, sums }, found) = kept;
         let command = PutObject {
             bucket: self.bucket(),
             key: self.key(),
@@ -201,7 +204,7 @@ impl Asked<'_> {
         }
         let sum = algorithm.unwrap_or(Algorithm::Crc64Nvme);
         let (kept, found) = self
-            .keep_copy(origin, (start, end), (Some(of.upload), sum))
+            .keep_copy(origin, start, end, Some(of.upload), sum)
             .await?;
         let (etag, checksum) = self.commit_part(of, number, kept).await?;
         let shown = algorithm.map(|_| &checksum);

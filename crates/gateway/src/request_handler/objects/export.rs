@@ -406,8 +406,8 @@ impl Job<'_> {
         if MANIFEST_BYTES_MAX < size {
             return Err(not_ours());
         }
-        let of = (&self.handler.node, &self.by);
-        let mut reader = Reader::new(of, &asked, &mut found, (0, size));
+        let (node, by) = (&self.handler.node, &self.by);
+        let mut reader = Reader::new(node, by, &asked, &mut found, 0, size);
         let mut text = Vec::new();
         while let Some(bytes) = reader.next().await.map_err(Fault::from)? {
             text.extend_from_slice(&bytes);

@@ -37,7 +37,9 @@ const SLACK_BYTES: u64 = 1 << 20;
 pub(super) async fn post(
     handler: &RequestHandler,
     parts: &Parts,
-    (place, arrived): (&Place, (&Parameters<'_>, Arrival)),
+    place: &Place,
+    parameters: &Parameters<'_>,
+    arrival: Arrival,
     incoming: Incoming,
 ) -> Answer {
     let kind = head::text(&parts.headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
@@ -60,32 +62,39 @@ pub(super) async fn post(
     }
     let mut fields = reader.fields().clone();
     fields.name_key();
-    let (by, sizes) = judge(handler, (parts, arrived), (place, &fields), size_max).await?;
+    let judged = judge(
+        handler, parts, parameters, arrival, place, &fields, size_max,
+    );
+    let (by, sizes) = judged.await?;
     let object = Object::read(&fields, &place.bucket)?;
-    let (kept, put) = keep(handler, &by, (source, reader), (object, length, sizes)).await?;
-    let site = format!("{}://{}", scheme(arrived.1.is_secure), host(parts));
-    reply(&site, &fields, (&kept.0, &kept.1), &put)
+    let (kept, put) = keep(handler, &by, source, reader, object, length, sizes).await?;
+    let site = format!("{}://{}", scheme(arrival.is_secure), host(parts));
+    reply(&site, &fields, &kept.0, &kept.1, &put)
 }
 
 /// Whose request a form is, and how large its file may be.
 async fn judge(
     handler: &RequestHandler,
-    (parts, arrived): (&Parts, (&Parameters<'_>, Arrival)),
-    (place, fields): (&Place, &Fields),
+    parts: &Parts,
+    parameters: &Parameters<'_>,
+    arrival: Arrival,
+    place: &Place,
+    fields: &Fields,
     size_max: u64,
 ) -> Result<(By, Sizes), Fault> {
     let form = Form::read(|name| fields.get(name));
     let form = form.map_err(|error| of_signature(&error, true))?;
     let Some(form) = form else {
-        return Ok((handler.s3_by(None, parts, arrived)?, Sizes::up_to(size_max)));
+        let by = handler.s3_by(None, parts, parameters, arrival)?;
+        return Ok((by, Sizes::up_to(size_max)));
     };
     let key = handler
         .with_keys(|open| handler.verifier.verify_form(&form, now_s(), open))
         .await;
     let key = key.map_err(|error| of_signature(&error, true))?;
-    let of = (&*place.bucket, fields);
-    let sizes = post_policy::check(form.policy, of, now_s(), size_max)?;
-    Ok((handler.s3_by(Some(&key), parts, arrived)?, sizes))
+    let sizes = post_policy::check(form.policy, &place.bucket, fields, now_s(), size_max)?;
+    let by = handler.s3_by(Some(&key), parts, parameters, arrival)?;
+    Ok((by, sizes))
 }
 
 /// The object that a form puts, without its bytes.
@@ -145,8 +154,11 @@ impl Object {
 async fn keep(
     handler: &RequestHandler,
     by: &By,
-    (mut source, mut reader): (Source, Reader),
-    (object, length, sizes): (Object, u64, Sizes),
+    mut source: Source,
+    mut reader: Reader,
+    object: Object,
+    length: u64,
+    sizes: Sizes,
 ) -> Result<((String, String), fader_services::s3::reply::Put), Fault> {
     if handler.settings.s3_limits.key_bytes < object.key.len() {
         return Err(Error::of(Code::KeyTooLongError).into());
@@ -213,7 +225,8 @@ async fn keep(
 fn reply(
     site: &str,
     fields: &Fields,
-    (bucket, key): (&str, &str),
+    bucket: &str,
+    key: &str,
     put: &fader_services::s3::reply::Put,
 ) -> Answer {
     let mut path = Vec::new();
@@ -240,7 +253,7 @@ fn reply(
         None => match fields.get("success_action_status") {
             Some("200") => plain(StatusCode::OK),
             Some("201") => {
-                let mut response = xml(render::posted(&location, (bucket, key), &put.etag));
+                let mut response = xml(render::posted(&location, bucket, key, &put.etag));
                 *response.status_mut() = StatusCode::CREATED;
                 response
             }

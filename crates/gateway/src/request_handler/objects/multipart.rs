@@ -207,7 +207,7 @@ impl Asked<'_> {
         let parts = self.parts(&of, after, most).await?;
         let shown = most.unwrap_or(1000).min(1000);
         let encoding = self.encoding()?;
-        Ok(xml(render::parts(&command, (shown, encoding), &parts)))
+        Ok(xml(render::parts(&command, shown, encoding, &parts)))
     }
 
     pub(super) async fn complete_upload(&self, body: &[u8]) -> Answer {
@@ -232,8 +232,8 @@ impl Asked<'_> {
         };
         match self.call(Command::CompleteUpload(command)).await? {
             Reply::Put(put) => {
-                let names = (&*self.place.bucket, &*self.place.key);
-                let mut response = xml(render::completed(&self.location(), names, &put));
+                let (bucket, key) = (&self.place.bucket, &self.place.key);
+                let mut response = xml(render::completed(&self.location(), bucket, key, &put));
                 if let Some(version) = put.version {
                     set(&mut response, "x-amz-version-id", &version.to_string());
                 }

@@ -120,8 +120,8 @@ impl Asked<'_> {
         let mut response = plain(status);
         self.tell_object(&mut response, &found, &part)?;
         if self.parts.method != Method::HEAD && part.start < part.end {
-            let of = (&self.handler.node, &self.by);
-            let reader = Reader::new(of, &command, &mut found, (part.start, part.end));
+            let (node, by) = (&self.handler.node, &self.by);
+            let reader = Reader::new(node, by, &command, &mut found, part.start, part.end);
             *response.body_mut() = reader.send().await?;
         }
         Ok(response)
@@ -192,9 +192,8 @@ impl Asked<'_> {
             .find(Action::GetObjectAttributes, extent, conditions)
             .await?;
         let object = found.object().ok_or_else(|| Error::of(Code::NoSuchKey))?;
-        let page = (&found.extent, (after, most));
         let has = |name: &str| names.contains(&name);
-        let mut response = xml(render::attributes(object, page, has));
+        let mut response = xml(render::attributes(object, &found.extent, after, most, has));
         let modified = render::http_time(found.version.modified_ms);
         set(&mut response, "last-modified", &modified);
         if found.is_versioned {

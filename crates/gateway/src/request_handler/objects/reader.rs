@@ -69,10 +69,12 @@ pub(super) struct Reader {
 impl Reader {
     /// The bytes from `start` to `end` of what was found.
     pub(super) fn new(
-        (node, by): (&Node, &By),
+        node: &Node,
+        by: &By,
         asked: &GetObject,
         found: &mut Found,
-        (start, end): (u64, u64),
+        start: u64,
+        end: u64,
     ) -> Reader {
         let etag = found
             .object()

@@ -171,7 +171,7 @@ fn the_outcome_of_a_commit_is_shown() {
         expiry: None,
     };
     shown(
-        completed("http://h/b/k", ("b", "k"), &put),
+        completed("http://h/b/k", "b", "k", &put),
         &expect![[r#"
             <CompleteMultipartUploadResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
             <Location>http://h/b/k</Location>

@@ -162,7 +162,7 @@ proptest! {
         let action = Action::named(ACTIONS[at]).unwrap();
         let tree = if is_object { object(pairs) } else { other };
         let came = serde_json::to_vec(&tree).unwrap().len();
-        check(parse(action, Node::Json(&tree), "/", (None, 0)), came);
+        check(parse(action, Node::Json(&tree), "/", None, 0), came);
     }
 
     #[test]
@@ -171,7 +171,7 @@ proptest! {
         if let Ok(parameters) = Parameters::read(b"", text.as_bytes(), 100) {
             match Form::read(&parameters) {
                 Ok(form) => {
-                    let parsed = parse(action, Node::Form(&form), "/000000000001/jobs", (None, 0));
+                    let parsed = parse(action, Node::Form(&form), "/000000000001/jobs", None, 0);
                     check(parsed, text.len());
                 }
                 Err(refused) => check(Err(refused), text.len()),

@@ -46,7 +46,7 @@ fn meet(
         });
         let (key, me) = caller;
         let called =
-            call(&calling, key, me, (whom.node, whom.disk), Purpose::Messages).map(|(met, _)| met);
+            call(&calling, key, me, whom.node, whom.disk, Purpose::Messages).map(|(met, _)| met);
         [called, answered.join().unwrap()]
     })
 }
@@ -69,8 +69,8 @@ fn both_sides_have_the_same_ciphers() {
     let (calling, supervisor) = streams();
     let (host_key, host) = (key.clone(), me(2));
     let answered = std::thread::spawn(move || answer(&supervisor, &host_key, host, disk));
-    let whom = (NodeId(2), DiskId(20));
-    let (_, (mut seals, _)) = call(&calling, &key, me(1), whom, Purpose::Messages).unwrap();
+    let (node, disk) = (NodeId(2), DiskId(20));
+    let (_, (mut seals, _)) = call(&calling, &key, me(1), node, disk, Purpose::Messages).unwrap();
     let (_, purpose, (mut opens, _)) = answered.join().unwrap().unwrap();
     assert_eq!(purpose, Purpose::Messages);
     let mut text = b"text".to_vec();

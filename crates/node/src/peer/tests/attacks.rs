@@ -61,8 +61,9 @@ impl Victim {
     /// As a member that has the key: the connection, and what seals its frames.
     fn enter(&self) -> (TcpStream, Sealer) {
         let stream = self.connect();
-        let whom = (NodeId(2), DiskId(20));
-        let (_, (cipher, _)) = call(&stream, &self.key, me(), whom, Purpose::Messages).unwrap();
+        let (node, disk) = (NodeId(2), DiskId(20));
+        let (_, (cipher, _)) =
+            call(&stream, &self.key, me(), node, disk, Purpose::Messages).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut sealer = Sealer::new(cipher);
         let mut first = Vec::new();
@@ -148,8 +149,8 @@ fn a_stranger_is_refused() {
 /// A call as `me` with this key; what the caller learns.
 fn calls(victim: &Victim, key: &ClusterKey, me: LocalIdentity) -> (TcpStream, String) {
     let stream = victim.connect();
-    let whom = (NodeId(2), DiskId(20));
-    let error = call(&stream, key, me, whom, Purpose::Messages)
+    let (node, disk) = (NodeId(2), DiskId(20));
+    let error = call(&stream, key, me, node, disk, Purpose::Messages)
         .err()
         .unwrap();
     (stream, error.to_string())
@@ -283,8 +284,8 @@ fn record(victim: &Victim) -> Vec<u8> {
     let mut host = victim.connect();
     let key = victim.key.clone();
     let calling = std::thread::spawn(move || {
-        let whom = (NodeId(2), DiskId(20));
-        let (_, (cipher, _)) = call(&caller, &key, me(), whom, Purpose::Messages).unwrap();
+        let (node, disk) = (NodeId(2), DiskId(20));
+        let (_, (cipher, _)) = call(&caller, &key, me(), node, disk, Purpose::Messages).unwrap();
         let mut sealer = Sealer::new(cipher);
         let mut frames = Vec::new();
         sealer.sign_of_life(&mut frames);

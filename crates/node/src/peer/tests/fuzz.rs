@@ -73,14 +73,7 @@ impl Inbox for Deaf {
 fn fuzz_peer_messages() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let key = ClusterKey::random().unwrap();
-    let peers = Peers::start(
-        listener,
-        identity(2),
-        (CLUSTER, SESSION),
-        key,
-        Arc::new(Deaf),
-    )
-    .unwrap();
+    let peers = Peers::start(listener, identity(2), CLUSTER, SESSION, key, Arc::new(Deaf)).unwrap();
     let common = &peers.common;
     let traffic = common.traffic(NodeId(1));
     let lanes: Vec<Vec<u8>> = bodies()

@@ -69,7 +69,7 @@ fn replica(number: u32, key: &ClusterKey) -> Replica {
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let inbox = Arc::new(Jobs::default());
-    let peers = Peers::start(listener, me, (CLUSTER, SESSION), key.clone(), inbox.clone()).unwrap();
+    let peers = Peers::start(listener, me, CLUSTER, SESSION, key.clone(), inbox.clone()).unwrap();
     let (notifier, notices) = Notifier::new(Arc::default());
     let links = ClusterLinks {
         clocks: peers.clocks().clone(),

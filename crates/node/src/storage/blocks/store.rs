@@ -239,7 +239,7 @@ impl Blocks {
             match open.sync(SyncSite::Blocks) {
                 Ok(()) => self.on_durable(&mut written),
                 Err(error) => {
-                    let _: PutError = self.give_up(writer, (id, synced), &mut written, error);
+                    let _: PutError = self.give_up(writer, id, synced, &mut written, error);
                 }
             }
         }
@@ -273,7 +273,7 @@ impl Blocks {
                 block,
                 since: waiting.since,
             })),
-            Err(error) => Err(self.give_up(writer, (id, synced), written, error)),
+            Err(error) => Err(self.give_up(writer, id, synced, written, error)),
         }
     }
 
@@ -298,7 +298,7 @@ impl Blocks {
                     drop(index);
                     self.on_durable(written);
                 }
-                Err(error) => return Err(self.give_up(writer, (id, synced), written, error)),
+                Err(error) => return Err(self.give_up(writer, id, synced, written, error)),
             }
         }
         if writer.open.is_none() {
@@ -324,7 +324,8 @@ impl Blocks {
     fn give_up(
         &self,
         writer: &mut Writer,
-        (id, synced): (SegmentId, u32),
+        id: SegmentId,
+        synced: u32,
         written: &mut Written,
         error: DiskError,
     ) -> PutError {

@@ -249,7 +249,7 @@ impl Explorer {
 
     fn of_blocks(&self, state: &mut State, command: &Command) {
         let limits = Limits::default();
-        let changes = blocks::decide(&state.rows, (&limits, NOW), command).unwrap();
+        let changes = blocks::decide(&state.rows, &limits, NOW, command).unwrap();
         apply(&mut state.rows, &changes);
         for change in &changes {
             let removed = match change {
@@ -472,9 +472,9 @@ impl Explorer {
                 let _: Option<Reply> = self.ask(next, 0, note);
             }
             Step::Upkeep => {
-                let terms = (&self.limits, &self.guards);
                 // Later than any of its work is due.
-                let changes = s3::upkeep(&next.rows, terms, NOW * 1000, 9).unwrap();
+                let changes =
+                    s3::upkeep(&next.rows, &self.limits, &self.guards, NOW * 1000, 9).unwrap();
                 apply(&mut next.rows, &changes);
             }
             other => panic!("{other:?}"),

@@ -5,10 +5,7 @@ use fader_chain::{ApplyContext, Change, EntryId};
 
 use super::*;
 use crate::catalog::{self, domains};
-use crate::level::DefaultConsistency;
 use crate::{MapView, Mode};
-
-const PROPERTIES: (Mode, Option<DefaultConsistency>) = (Mode::Mixed, None);
 
 fn account(number: u8) -> AccountId {
     AccountId(format!("{number:012}"))
@@ -20,12 +17,12 @@ fn apply(view: &mut MapView, changes: &[Change]) {
 }
 
 fn create(view: &mut MapView, name: Name<'_>) {
-    let (_, changes) = catalog::create(view, name, PROPERTIES).unwrap();
+    let (_, changes) = catalog::create(view, name, Mode::Mixed, None).unwrap();
     apply(view, &changes);
 }
 
 fn names(view: &MapView, kind: Kind, account: &AccountId) -> Vec<String> {
-    domains::names(view, (kind, account), ("", None), 9).unwrap()
+    domains::names(view, kind, account, "", None, 9).unwrap()
 }
 
 #[test]
@@ -66,7 +63,7 @@ fn a_name_is_of_its_account_or_of_the_cluster_as_its_kind_says() {
         apply(&mut view, &changes);
         assert_eq!(id(&view, of_me), None);
         assert_eq!(names(&view, kind, &mine), Vec::<String>::new());
-        let count = domains::count(&view, (kind, &mine)).unwrap();
+        let count = domains::count(&view, kind, &mine).unwrap();
         assert_eq!(count, 0, "N1");
     }
 }
@@ -113,8 +110,7 @@ fn a_mode_of_any_kind_closes_and_is_found_again() {
         let account = account(1);
         let name = Name::new(kind, &account, "films");
         create(&mut view, name);
-        let strong = (Mode::Strong, false);
-        let changes = catalog::set_mode(&view, name, strong).unwrap();
+        let changes = catalog::set_mode(&view, name, Mode::Strong, false).unwrap();
         apply(&mut view, &changes);
         let draining = catalog::draining(&view).unwrap();
         assert_eq!(draining.len(), 1);

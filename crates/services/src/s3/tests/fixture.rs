@@ -337,8 +337,8 @@ impl World {
     /// Does all work that is due.
     pub(super) fn upkeep(&mut self, batch: usize) {
         for _ in 0..100_000 {
-            let terms = (&self.limits, &self.guards);
-            let changes = upkeep(&self.rows, terms, self.now_ms, batch).unwrap();
+            let (limits, guards) = (&self.limits, &self.guards);
+            let changes = upkeep(&self.rows, limits, guards, self.now_ms, batch).unwrap();
             if changes.is_empty() {
                 return;
             }

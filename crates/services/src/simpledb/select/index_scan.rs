@@ -68,7 +68,7 @@ pub(crate) struct Entry {
 
 /// The keys of one range of one lane.
 #[derive(Debug)]
-struct KeyRange {
+struct FieldRange {
     lane: usize,
     prefix_size: usize,
     first: Bytes,
@@ -117,7 +117,7 @@ impl<'s> FieldScan<'s> {
         collection: CollectionId,
         range: &Range,
         items: &Ranges,
-    ) -> Vec<KeyRange> {
+    ) -> Vec<FieldRange> {
         let prefix = self.prefix(collection);
         let prefix_size = prefix.clone().build().len();
         let (prefix, bounds, is_last) = match self.field {
@@ -136,7 +136,7 @@ impl<'s> FieldScan<'s> {
             }
             .build()
         };
-        let sections = bounds.iter().map(|bounds| KeyRange {
+        let sections = bounds.iter().map(|bounds| FieldRange {
             lane,
             prefix_size,
             first: bound(&bounds.low),
@@ -156,7 +156,7 @@ impl<'s> FieldScan<'s> {
         }
     }
 
-    fn entry(&self, section: &KeyRange, key: &[u8], value: Bytes) -> Result<Entry, ViewError> {
+    fn entry(&self, section: &FieldRange, key: &[u8], value: Bytes) -> Result<Entry, ViewError> {
         let (lane, rest) = (section.lane, &key[section.prefix_size..]);
         if *self.field == Field::ItemName {
             let place = ScanPosition {
@@ -294,7 +294,7 @@ impl<'s> IndexScan<'s> {
     }
 
     /// In the order of reading.
-    fn sections(&self, collection: CollectionId) -> Vec<KeyRange> {
+    fn sections(&self, collection: CollectionId) -> Vec<FieldRange> {
         let lanes = self.lanes.iter().enumerate();
         let sections = lanes.flat_map(|(at, lane)| {
             let ranges = lane.ranges.as_slice().iter();

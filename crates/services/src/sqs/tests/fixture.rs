@@ -353,9 +353,9 @@ impl Chain {
     /// Does all work that is due.
     pub(super) fn upkeep(&mut self, batch: usize) -> usize {
         for entries in 0..100_000 {
-            let terms = (&self.limits, &self.guards);
-            let at = (self.id, self.now_ms);
-            let changes = crate::sqs::upkeep(&self.rows, terms, at, batch).unwrap();
+            let (rows, limits, guards) = (&self.rows, &self.limits, &self.guards);
+            let changes = crate::sqs::upkeep(rows, limits, guards, self.id, self.now_ms, batch);
+            let changes = changes.unwrap();
             if changes.is_empty() {
                 return entries;
             }

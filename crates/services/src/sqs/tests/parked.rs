@@ -32,10 +32,13 @@ impl Parked {
             let request = parked.poll();
             let wait = parked.chain.decide(&request).expect_err("it waits");
             let collection = parked.chain.place(queue).unwrap().collection;
-            let at = (parked.chain.now_ms, 1);
-            let waits = parked
-                .waiters
-                .wait(CorrelationId(token), collection, wait, at);
+            let waits = parked.waiters.wait(
+                CorrelationId(token),
+                collection,
+                wait,
+                parked.chain.now_ms,
+                1,
+            );
             waits.unwrap();
         }
         parked

@@ -411,8 +411,8 @@ fn values(chain: &Chain) -> Vec<u64> {
         sqs: chain.limits.clone(),
         ..Limits::default()
     };
-    let at = (chain.id, chain.now_ms);
-    let mut figures = request::figures(&chain.rows, &limits, at, 1).unwrap();
+    let figures = request::figures(&chain.rows, &limits, chain.id, chain.now_ms, 1);
+    let mut figures = figures.unwrap();
     assert_eq!(figures.shown[0].name, Q);
     assert_eq!(figures.shown[0].account, chain.account);
     assert!(figures.others.is_empty());

@@ -291,7 +291,8 @@ impl Model for Component {
         (Bits::default(), vec![None; self.keys.len()])
     }
 
-    fn after(&self, (state, versions): &Self::State, action: &Action) -> Vec<Self::State> {
+    fn after(&self, state: &Self::State, action: &Action) -> Vec<Self::State> {
+        let (state, versions) = state;
         let Action::Strong(strong) = action else {
             return Vec::new();
         };
@@ -329,10 +330,11 @@ impl Model for Component {
     /// it shows otherwise; of another, any.
     fn help(
         &self,
-        (state, versions): &Self::State,
+        state: &Self::State,
         blocked: &Action,
         waiting: &Action,
     ) -> Option<Vec<Self::State>> {
+        let (state, versions) = state;
         let (Action::Strong(strong), Action::Eventual(effect)) = (blocked, waiting) else {
             return Some(Vec::new());
         };

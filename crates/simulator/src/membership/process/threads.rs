@@ -27,8 +27,8 @@ impl Process {
             }
             let still_ms = now_ms - incarnation.stepped_ms;
             let session_ms = SESSION.as_millis() as u64;
-            let lease = (now_ms, incarnation.lease_until_ms);
-            match stillness(still_ms, session_ms, lease, guards) {
+            let leased_ms = incarnation.lease_until_ms;
+            match stillness(still_ms, session_ms, now_ms, leased_ms, guards) {
                 Stillness::Moves => {
                     incarnation.asked_ms.get_or_insert(now_ms);
                 }

@@ -268,8 +268,8 @@ impl Ledger {
             }
             true => (Outcome::Superseded, Vec::new()),
             false => {
-                let what = (&key, &survivors[..], entry.stamp);
-                settle(&scene.scenario, ask, what, before)
+                let scenario = &scene.scenario;
+                settle(scenario, ask, &key, &survivors, entry.stamp, before)
             }
         };
         // What a mark turns away that is collected here is another matter (I17).

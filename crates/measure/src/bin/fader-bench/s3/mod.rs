@@ -180,7 +180,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         runtime.block_on(fill(&subject.client, keys))?;
     }
     let folder = scratch.path();
-    let measured = rounds(options, (&mut subjects, keys), &runtime, (&server, folder))?;
+    let measured = rounds(options, &mut subjects, keys, &runtime, &server, folder)?;
     let fader = Arc::clone(&subjects[0].client);
     let races = if common.quick { 20 } else { options.races };
     let races = runtime.block_on(races::run(&fader, races))?;
@@ -196,7 +196,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     } else {
         options.small_objects
     };
-    let scale = scale::measure(&runtime, (&common.fader, folder), objects)?;
+    let scale = scale::measure(&runtime, &common.fader, folder, objects)?;
     let mut findings = findings(&subjects, &measured.synced, common.seed);
     findings.extend(races.findings());
     findings.extend(large.findings());
@@ -241,7 +241,7 @@ struct Syncs {
 }
 
 impl Syncs {
-    fn add(&mut self, puts: u64, (log, blocks): (u64, u64)) {
+    fn add(&mut self, puts: u64, log: u64, blocks: u64) {
         self.puts += puts;
         self.of_log += log;
         self.of_blocks += blocks;
@@ -274,9 +274,11 @@ fn syncs(server: &Server) -> Result<(u64, u64)> {
 /// Measures all works of all subjects in shuffled rounds, and the disk in each.
 fn rounds(
     options: &Options,
-    (subjects, keys): (&mut [Subject], u64),
+    subjects: &mut [Subject],
+    keys: u64,
     runtime: &Runtime,
-    (server, scratch): (&Server, &Path),
+    server: &Server,
+    scratch: &Path,
 ) -> Result<Measured> {
     let common = &options.common;
     let mut probe = Probe::new(scratch, LARGE_BYTES)?;
@@ -295,10 +297,10 @@ fn rounds(
             let (count, rate) = runtime.block_on(rate(client, work, keys, common.seconds()))?;
             subjects[at].rates[work as usize].push(rate);
             let after = syncs(server)?;
-            let made = (after.0 - before.0, after.1 - before.1);
+            let (log, blocks) = (after.0 - before.0, after.1 - before.1);
             match work {
-                Work::PutSmall if at == 0 => measured.small.add(count, made),
-                Work::PutLarge if at == 0 => measured.large.add(count, made),
+                Work::PutSmall if at == 0 => measured.small.add(count, log, blocks),
+                Work::PutLarge if at == 0 => measured.large.add(count, log, blocks),
                 _ => {}
             }
         }
@@ -403,7 +405,7 @@ async fn rate(client: Arc<S3>, work: Work, keys: u64, time: Duration) -> Result<
         clients.spawn(async move {
             let mut turn = number;
             while Instant::now() < until {
-                once(&client, work, (turn, keys), &body).await?;
+                once(&client, work, turn, keys, &body).await?;
                 done.fetch_add(1, Ordering::Relaxed);
                 turn += work.clients();
             }
@@ -415,7 +417,7 @@ async fn rate(client: Arc<S3>, work: Work, keys: u64, time: Duration) -> Result<
     Ok((count, count as f64 / begin.elapsed().as_secs_f64()))
 }
 
-async fn once(client: &S3, work: Work, (turn, keys): (u64, u64), body: &Bytes) -> Result<()> {
+async fn once(client: &S3, work: Work, turn: u64, keys: u64, body: &Bytes) -> Result<()> {
     let get = async |key: &str, bytes: usize| {
         let reply = client
             .call(S3Request::new(Method::GET, BUCKET, key))
@@ -505,13 +507,13 @@ fn findings(subjects: &[Subject], synced: &[f64], seed: u64) -> Vec<Finding> {
     let of_disk = ratio_of_medians(puts, synced, seed);
     findings.push(finding(name, of_disk, Target::AtLeast(0.0)));
     if let Some(minio) = peers.iter().find(|peer| peer.name == "MinIO") {
-        findings.push(lower_goal(puts, (minio.of(Work::PutLarge), synced), seed));
+        findings.push(lower_goal(puts, minio.of(Work::PutLarge), synced, seed));
     }
     findings
 }
 
 /// 8 MiB puts are to be as fast as MinIO's times 1.2, or as 0.85 of the disk: the lower one.
-fn lower_goal(puts: &[f64], (minio, synced): (&[f64], &[f64]), seed: u64) -> Finding {
+fn lower_goal(puts: &[f64], minio: &[f64], synced: &[f64], seed: u64) -> Finding {
     let (of_minio, of_disk) = (PUT_OF_MINIO * median(minio), PUT_OF_DISK * median(synced));
     let (part, base, of) = match of_minio < of_disk {
         true => (

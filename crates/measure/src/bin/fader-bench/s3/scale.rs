@@ -66,7 +66,8 @@ impl Scale {
 
 pub(super) fn measure(
     runtime: &Runtime,
-    (fader, scratch): (&Path, &Path),
+    fader: &Path,
+    scratch: &Path,
     objects: u64,
 ) -> Result<Scale> {
     let data = scratch.join("scale");

@@ -123,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let parked = runtime.block_on(parked::measure(&fader, common))?;
     ensure!(server.stop()?.success(), "the server did not end in peace");
     let depth = depth::measure(common, scratch.path(), &runtime)?;
-    let mut findings = findings(&subjects, (&lone, &poll), common.seed);
+    let mut findings = findings(&subjects, &lone, &poll, common.seed);
     findings.extend(parked.findings(common.seed));
     findings.extend(depth.findings(common.seed));
     let mut notes = vec![format!(
@@ -327,7 +327,7 @@ fn finding(name: &str, interval: Interval, target: Target) -> Finding {
     }
 }
 
-fn findings(subjects: &[Subject], (lone, poll): (&[f64], &[f64]), seed: u64) -> Vec<Finding> {
+fn findings(subjects: &[Subject], lone: &[f64], poll: &[f64], seed: u64) -> Vec<Finding> {
     let mut findings = vec![
         finding(
             "long poll / lone send: time",

@@ -20,10 +20,12 @@ struct Aim {
 }
 
 const fn aim(
-    (scenario, clients): (&'static str, u32),
+    scenario: &'static str,
+    clients: u32,
     what: &'static str,
     figure: fn(&Measured) -> f64,
-    (unit, target): (&'static str, Target),
+    unit: &'static str,
+    target: Target,
 ) -> Aim {
     Aim {
         scenario,
@@ -77,11 +79,11 @@ fn median_ms(run: &Measured) -> f64 {
 /// What is promised of every service of a limited rate: for one client, then for four.
 fn limited(name: &'static str) -> [Aim; 5] {
     [
-        aim((name, 1), "goodput", goodput, (" %", Target::AtLeast(97.0))),
-        aim((name, 1), "refused", refused, (" %", Target::AtMost(1.0))),
-        aim((name, 4), "goodput", goodput, (" %", Target::AtLeast(99.0))),
-        aim((name, 4), "refused", refused, (" %", Target::AtMost(2.0))),
-        aim((name, 4), "Jain", jain, ("", Target::AtLeast(0.99))),
+        aim(name, 1, "goodput", goodput, " %", Target::AtLeast(97.0)),
+        aim(name, 1, "refused", refused, " %", Target::AtMost(1.0)),
+        aim(name, 4, "goodput", goodput, " %", Target::AtLeast(99.0)),
+        aim(name, 4, "refused", refused, " %", Target::AtMost(2.0)),
+        aim(name, 4, "Jain", jain, "", Target::AtLeast(0.99)),
     ]
 }
 
@@ -96,43 +98,20 @@ fn aims() -> impl Iterator<Item = Aim> {
 
 /// Those of other services, and of other figures; the median bound is 1.3 times 33.9 ms.
 const OTHER_AIMS: [Aim; 7] = [
+    aim(QUEUE, 1, "goodput", goodput, " %", Target::AtLeast(97.0)),
     aim(
-        (QUEUE, 1),
-        "goodput",
-        goodput,
-        (" %", Target::AtLeast(97.0)),
-    ),
-    aim(
-        (QUEUE, 1),
+        QUEUE,
+        1,
         "median latency",
         median_ms,
-        (" ms", Target::AtMost(44.0)),
+        " ms",
+        Target::AtMost(44.0),
     ),
-    aim(
-        (RATE, 1),
-        "90 % from cold",
-        rise,
-        (" s", Target::AtMost(1.5)),
-    ),
-    aim(
-        (FAST, 1),
-        "90 % from cold",
-        rise,
-        (" s", Target::AtMost(4.0)),
-    ),
-    aim(
-        (RETURN, 1),
-        "90 % again",
-        recovery,
-        (" s", Target::AtMost(1.0)),
-    ),
-    aim(
-        (RETURN, 4),
-        "90 % again",
-        recovery,
-        (" s", Target::AtMost(1.0)),
-    ),
-    aim((WITHIN, 1), "given up", failed, (" %", Target::AtMost(0.0))),
+    aim(RATE, 1, "90 % from cold", rise, " s", Target::AtMost(1.5)),
+    aim(FAST, 1, "90 % from cold", rise, " s", Target::AtMost(4.0)),
+    aim(RETURN, 1, "90 % again", recovery, " s", Target::AtMost(1.0)),
+    aim(RETURN, 4, "90 % again", recovery, " s", Target::AtMost(1.0)),
+    aim(WITHIN, 1, "given up", failed, " %", Target::AtMost(0.0)),
 ];
 
 /// Everything that can be met or missed.
