@@ -3,18 +3,23 @@ processes and ZooKeeper. What a document shows below a command is what it prints
 ports."""
 
 import re
+import shutil
 import subprocess
+import threading
 import time
 
 import server as servers
-from processes import Processes
-from server import ROOT
+from damage import flip
+from processes import START_SECONDS_MAX, Processes, at_any
+from sdb_calls import put
+from server import ROOT, Server
 
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 # What differs from one run to the next.
 VARIES = [
     (re.compile(r"\[ *[0-9.]+s\]"), "[TIME]"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
+    (re.compile(r"\(epoch \d+, (\d) serving, head n\d\)"), r"(\1 serving)"),
 ]
 
 
@@ -61,6 +66,23 @@ def run(cluster, command, check=True):
 
 def runs_as_shown(cluster, command, shown):
     assert steady(run(cluster, command).stdout.splitlines()) == steady(shown), command
+
+
+# The how-tos whose consoles are run, and where.
+RUN = {
+    "diagnose-a-chain": __file__,
+    "repair-a-data-folder": __file__,
+    "replace-a-node": __file__,
+    "run-a-cluster": "tests/test_three_machines.py",
+    "upgrade": __file__,
+}
+
+
+def test_each_how_to_with_a_console_is_run():
+    how_tos = (ROOT / "docs/how-to").glob("*.md")
+    assert {path.stem for path in how_tos if CONSOLE.search(path.read_text())} == RUN.keys()
+    for stem, test in RUN.items():
+        assert f"{stem}.md" in (ROOT / test).read_text()
 
 
 def test_the_tutorial_of_a_cluster(tmp_path):
@@ -110,3 +132,99 @@ def test_an_upgrade_of_a_node(tmp_path):
         runs_as_shown(cluster, *off)
         whole = run(cluster, status[0]).stdout
         assert all(f"\n{name} " in f"\n{whole}" for name in cluster.names), whole
+
+
+def test_a_diagnosis_and_what_restores_a_chain(tmp_path):
+    diagnose, restore, accept_loss = consoles("docs/how-to/diagnose-a-chain.md")
+    with Processes(tmp_path, flags=["--chains", "1"]) as cluster:
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        at_any(cluster.clients(), lambda sdb: sdb.create_domain(DomainName="domain"))
+        data = cluster.members["n3"].data
+        assert cluster.members["n3"].stop() == 0
+        shutil.copytree(data, tmp_path / "old")
+        cluster.await_why("for more members: there are 2 of 3", "0")
+        cluster.await_why("for more members: there are 2 of 3", "1")
+        runs_as_shown(cluster, *diagnose)
+        # n3 lacks this write; it alone comes back.
+        at_any(cluster.clients()[:2], lambda sdb: put(sdb, "domain", "item", n="1"))
+        for name in ["n1", "n2"]:
+            cluster.kill(name)
+        cluster.members["n3"] = cluster.new_member("n3", wait=False)
+        for chain in ["0", "1"]:
+            cluster.await_why("all members that served are down", chain)
+        command, _ = restore
+        said = run(cluster, command, check=False)
+        assert said.returncode == 1 and "would be lost for ever" in said.stderr, said.stderr
+        for chain in ["0", "1"]:
+            assert restored(cluster, command, chain).startswith(f"chain {chain} goes on with")
+        cluster.members["n3"].await_listening()
+        # All that is left of n3 now is the copy, which is older.
+        assert cluster.members["n3"].stop() == 0
+        shutil.rmtree(data)
+        shutil.copytree(tmp_path / "old", data)
+        old = cluster.new_member("n3", wait=False)
+        assert old.process.wait(START_SECONDS_MAX) == 1 and "--accept-loss" in old.log()
+        command, _ = accept_loss
+        assert "will be lost for ever" in run(cluster, command).stdout
+
+
+def restored(cluster, command, chain):
+    """What the order says with `--yes`, of this chain, when the sessions of the lost are over."""
+    order = command.replace("restore 1", f"restore {chain}") + " --yes"
+    end = time.monotonic() + START_SECONDS_MAX
+    while (done := run(cluster, order, check=False)).returncode != 0:
+        assert time.monotonic() < end, f"{done.stderr}\n{cluster.log()}"
+        time.sleep(0.1)
+    return done.stdout
+
+
+def test_lost_nodes_are_given_up_and_replaced(tmp_path):
+    give_up, replace = consoles("docs/how-to/replace-a-node.md")
+    with Processes(tmp_path, names=("n1", "n2", "n3", "n4")) as cluster:
+        cluster.await_chains(has_three)
+        cluster.kill("n1")
+        cluster.await_roles(lambda roles: roles["n1"] == "out")
+        runs_as_shown(cluster, *give_up)
+        cluster.await_chains(has_three)
+        cluster.kill("n2")
+        cluster.await_roles(lambda roles: roles["n2"] == "out")
+        new = threading.Thread(target=start_when_known, args=(cluster, "n5"))
+        new.start()
+        runs_as_shown(cluster, *replace)
+        new.join()
+        cluster.await_chains(has_three)
+        assert sorted(cluster.roles()[1]) == ["n3", "n4", "n5"]
+
+
+def start_when_known(cluster, name):
+    """Starts the process of a node when an order has made it one of the cluster's."""
+    end = time.monotonic() + START_SECONDS_MAX
+    while name not in cluster.roles()[1]:
+        assert time.monotonic() < end, cluster.log()
+        time.sleep(0.1)
+    cluster.addresses[name] = cluster.peer_address(name)
+    cluster.start(name)
+
+
+def has_three(places):
+    return sorted(places.values()) == ["head", "serving", "serving"]
+
+
+def test_a_repair_of_a_data_folder(tmp_path):
+    (check, found), (repair, done) = consoles("docs/how-to/repair-a-data-folder.md")
+    with Server(tmp_path, data=tmp_path / "fader-data") as server:
+        client = server.client()
+        client.create_domain(DomainName="domain")
+        put(client, "domain", "item", n="1")
+        assert server.stop() == 0
+    flip(tmp_path / "fader-data/engine/registers/tables/0", 40)
+    for command, code, shown in [(check, 1, found), (repair, 0, done)]:
+        ended = subprocess.run(
+            ["sh", "-ec", command], cwd=tmp_path, env=environment(tmp_path),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        # A repair logs beside what it prints.
+        assert ended.returncode == code, ended.stdout
+        lines = iter(ended.stdout.splitlines())
+        assert all(line in lines for line in shown), ended.stdout

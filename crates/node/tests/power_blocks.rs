@@ -293,8 +293,8 @@ fn a_failed_sync_gives_the_segment_up_and_the_next_one_takes_the_block() {
     };
     put(&blocks, 1).unwrap();
     disk.fail_syncs(true);
-    assert!(matches!(put(&blocks, 2), Err(PutError::Failed(_))));
-    assert!(matches!(put(&blocks, 3), Err(PutError::Failed(_))));
+    assert!(matches!(put(&blocks, 2), Err(PutError::Disk(_))));
+    assert!(matches!(put(&blocks, 3), Err(PutError::Disk(_))));
     disk.fail_syncs(false);
     assert_eq!(
         blocks.read(BlockId(2), 0..1),

@@ -178,10 +178,13 @@ impl MemberBlocks {
     pub(crate) fn hold(&self, bytes: BlockBytes) -> Result<(), PutError> {
         let is_closed = self.is_closed.read();
         if *is_closed {
-            return Err(PutError::Failed("the member has ended".to_owned()));
+            return Err(PutError::Ended);
         }
         let store = self.make_store();
-        let store = store.map_err(|error| PutError::Failed(error.to_string()))?;
+        let store = store.map_err(|error| PutError::Unopened {
+            code: error.code,
+            words: error.to_string(),
+        })?;
         let upload = store.gathered(bytes)?;
         let answers = store.hold(vec![upload], self.now());
         answers.into_iter().collect()

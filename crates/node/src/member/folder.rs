@@ -49,7 +49,8 @@ impl Folder {
         let creating = |source| creating(&folder, source);
         RealDisk.create_folder(&folder).map_err(creating)?;
         let lock = FolderLock::take(&folder)?;
-        let engine = LsmEngine::open(&folder.join("engine"), settings.cache_bytes)?;
+        let opened = LsmEngine::open(&folder.join("engine"), settings.cache_bytes);
+        let engine = opened.map_err(damaged_engine)?;
         if let Some(damage) = engine.damage().first() {
             return Err(engine::damaged(damage));
         }
@@ -83,7 +84,7 @@ impl Folder {
                      Restore the data folder from a copy"
                 );
             }
-            let engine = opened?;
+            let engine = opened.map_err(damaged_engine)?;
             engine.tolerate_damage();
             return Self::open_on(engine, settings, lock, start);
         }
@@ -303,6 +304,14 @@ impl Folder {
             thread: Mutex::new(Some(thread)),
         };
         Ok((member, recovery))
+    }
+}
+
+/// What is said where the engine cannot be made anew.
+fn damaged_engine(error: OpenError) -> OpenError {
+    match error.is_damage() {
+        true => engine::damaged(&error.context),
+        false => error,
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use fader_services::ErrorCode;
 
 use super::sums::{piece_sums, sum, whole_sum};
 
@@ -123,8 +124,22 @@ pub enum PutError {
     #[error("the disk has no room for blocks")]
     Full,
     /// The disk failed. The block is not held; it may be put again, into another segment.
-    #[error("{0}")]
-    Failed(String),
+    #[error(transparent)]
+    Disk(DiskError),
+    /// The store could not be opened.
+    #[error("{words}")]
+    Unopened {
+        /// Which failure.
+        code: ErrorCode,
+        /// What happened, and where.
+        words: String,
+    },
+    /// The thread that wrote the block ended before it was durable.
+    #[error("the write of a block ended early")]
+    Interrupted,
+    /// The member that would hold it has ended.
+    #[error("the member has ended")]
+    Ended,
 }
 
 /// Why bytes of a block were not read.
@@ -147,8 +162,8 @@ pub enum ReadError {
     #[error(transparent)]
     Damaged(#[from] Damage),
     /// The file could not be opened.
-    #[error("{0}")]
-    Failed(String),
+    #[error(transparent)]
+    Disk(DiskError),
 }
 
 /// Damage that was found in the background.
@@ -162,18 +177,20 @@ pub struct Bad {
 }
 
 /// What the operating system said, and of which file.
-#[derive(Debug, thiserror::Error)]
-#[error("{context}: {source}")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{context}: {words}")]
 pub struct DiskError {
     context: String,
-    source: io::Error,
+    kind: io::ErrorKind,
+    words: String,
 }
 
 impl DiskError {
-    pub(super) fn new(doing: &str, path: &Path, source: io::Error) -> DiskError {
+    pub(super) fn new(doing: &str, path: &Path, source: &io::Error) -> DiskError {
         DiskError {
             context: format!("{doing} {}", path.display()),
-            source,
+            kind: source.kind(),
+            words: source.to_string(),
         }
     }
 
@@ -181,7 +198,7 @@ impl DiskError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(
-            self.source.kind(),
+            self.kind,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
         )
     }
@@ -191,7 +208,7 @@ impl From<DiskError> for PutError {
     fn from(error: DiskError) -> PutError {
         match error.is_full() {
             true => PutError::Full,
-            false => PutError::Failed(error.to_string()),
+            false => PutError::Disk(error),
         }
     }
 }

@@ -132,7 +132,7 @@ impl Blocks {
             let path = files::path(&self.folder, *sequence);
             match self.disk.remove(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(DiskError::new("removing", &path, error));
+                    return Err(DiskError::new("removing", &path, &error));
                 }
                 _ => self.index.lock().remove_segment(*sequence),
             }
@@ -142,7 +142,7 @@ impl Blocks {
             let synced = self
                 .disk
                 .sync_folder(&self.folder, SyncSite::BlockSegmentRemoved);
-            synced.map_err(|error| DiskError::new("syncing", &self.folder, error))?;
+            synced.map_err(|error| DiskError::new("syncing", &self.folder, &error))?;
         }
         Ok(())
     }

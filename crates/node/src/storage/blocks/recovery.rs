@@ -90,7 +90,7 @@ impl Recovery<'_> {
     /// Reads what a segment says of itself.
     fn look(&mut self, folder: &Path, sequence: u64) -> Result<Found, DiskError> {
         let path = files::path(folder, sequence);
-        let failed = |source| DiskError::new("reading", &path, source);
+        let failed = |source| DiskError::new("reading", &path, &source);
         let file = self.disk.open(&path).map_err(failed)?;
         let size = file.size().map_err(failed)?;
         let reading = Reading {
@@ -229,7 +229,7 @@ impl Recovery<'_> {
             path: &found.path,
         };
         let blank = reading.is_blank(u64::from(HEADER_BYTES), found.size);
-        if blank.map_err(|source| DiskError::new("reading", &found.path, source))? {
+        if blank.map_err(|source| DiskError::new("reading", &found.path, &source))? {
             // Its header was never durable, so nothing was held in it.
             return self.drop_unused(&found.path);
         }
@@ -241,6 +241,6 @@ impl Recovery<'_> {
         let words = format!("{} held nothing and is removed", path.display());
         self.told.notes.push(words);
         let removed = self.disk.remove(path);
-        removed.map_err(|source| DiskError::new("removing", path, source))
+        removed.map_err(|source| DiskError::new("removing", path, &source))
     }
 }

@@ -45,7 +45,7 @@ impl Segment {
         let file = begin().map_err(|source| {
             // If it stays, a start removes it.
             let _ = disk.remove(&path);
-            DiskError::new("beginning", &path, source)
+            DiskError::new("beginning", &path, &source)
         })?;
         Ok(Segment {
             file,
@@ -66,7 +66,7 @@ impl Segment {
         end: u32,
         listed: Vec<Listed>,
     ) -> Result<Segment, DiskError> {
-        let failed = |source| DiskError::new("recovering", path, source);
+        let failed = |source| DiskError::new("recovering", path, &source);
         file.set_size(u64::from(end)).map_err(failed)?;
         file.sync(SyncSite::BlocksRecovered).map_err(failed)?;
         Ok(Segment {
@@ -121,7 +121,7 @@ impl Segment {
         gathered.resize(head_size(block.size) as usize, 0);
         head.encode(self.id, offset, &mut gathered);
         let written = self.write_parts(u64::from(offset), gathered, parts);
-        written.map_err(|source| DiskError::new("writing", &self.path, source))?;
+        written.map_err(|source| DiskError::new("writing", &self.path, &source))?;
         self.end += block_size(block.size);
         let block = *block;
         self.listed.push(Listed { block, offset });
@@ -157,7 +157,7 @@ impl Segment {
     /// Makes durable what was written.
     pub(super) fn sync(&mut self, site: SyncSite) -> Result<(), DiskError> {
         let synced = self.file.sync(site);
-        synced.map_err(|source| DiskError::new("syncing", &self.path, source))?;
+        synced.map_err(|source| DiskError::new("syncing", &self.path, &source))?;
         self.synced = self.end;
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Segment {
         }
         let list = encode_list(self.id, self.end, &self.listed);
         let written = self.file.write_all_at(u64::from(self.end), &list);
-        written.map_err(|source| DiskError::new("writing", &self.path, source))?;
+        written.map_err(|source| DiskError::new("writing", &self.path, &source))?;
         self.sync(SyncSite::BlockList)
     }
 }

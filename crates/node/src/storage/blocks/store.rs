@@ -111,9 +111,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.answer(Err(PutError::Failed(
-            "the write of a block ended early".to_owned(),
-        )));
+        self.answer(Err(PutError::Interrupted));
     }
 }
 
@@ -311,7 +309,7 @@ impl Blocks {
     /// Begins a segment, and takes note of it.
     pub(super) fn begin_segment(&self, before: Option<Before>) -> Result<Segment, DiskError> {
         let random = random::number()
-            .map_err(|error| DiskError::new("naming a segment of", &self.folder, error))?;
+            .map_err(|error| DiskError::new("naming a segment of", &self.folder, &error))?;
         let sequence = self.index.lock().next_sequence();
         let id = SegmentId { random, sequence };
         let segment = Segment::begin(&*self.disk, &self.folder, id, before)?;
@@ -354,7 +352,7 @@ impl Blocks {
     /// Bytes that blocks may still take.
     fn room(&self) -> Result<u64, PutError> {
         let free = self.disk.bytes_free(&self.folder);
-        let free = free.map_err(|error| DiskError::new("measuring", &self.folder, error))?;
+        let free = free.map_err(|error| DiskError::new("measuring", &self.folder, &error))?;
         Ok(free.saturating_sub(self.settings.reserve_bytes))
     }
 
@@ -436,7 +434,7 @@ impl Blocks {
                 offset: 0,
                 what: "the file is missing".to_owned(),
             }),
-            _ => ReadError::Failed(DiskError::new("opening", path, error).to_string()),
+            _ => ReadError::Disk(DiskError::new("opening", path, &error)),
         })
     }
 

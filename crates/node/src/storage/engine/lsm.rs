@@ -132,7 +132,7 @@ impl LsmEngine {
     /// Opens the engine in `folder`, which is created if absent.
     ///
     /// # Errors
-    /// [`OpenError`]: damaged, or refused by the operating system.
+    /// [`OpenError`]: damaged, with the file, or refused by the operating system.
     pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
         let failed = |error: lsm_tree::Error| open_failed(folder, error);
         files::create_folders(folder, Tree::ALL.map(Tree::name))
@@ -153,7 +153,7 @@ impl LsmEngine {
                 .use_cache(cache.clone())
                 .use_descriptor_table(Some(files.clone()));
             let failed = |error| match damage.last() {
-                Some(words) => super::damaged(words),
+                Some(words) => OpenError::damaged(words.clone()),
                 None => open_failed(folder, error),
             };
             let opening = configure(config, tree).open().map_err(failed)?;
@@ -543,7 +543,7 @@ fn open_failed(folder: &Path, error: lsm_tree::Error) -> OpenError {
 }
 
 fn damaged(folder: &Path, reason: &str) -> OpenError {
-    super::damaged(&format!("{}: {reason}", folder.display()))
+    OpenError::damaged(format!("{}: {reason}", folder.display()))
 }
 
 #[cfg(test)]

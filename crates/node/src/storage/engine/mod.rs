@@ -76,7 +76,7 @@ impl Tree {
     }
 }
 
-/// What is said of an engine that is damaged.
+/// What is said of an engine that is damaged, where the log does not have all that it held.
 pub(crate) fn damaged(what: &str) -> OpenError {
     OpenError::damaged(format!(
         "the engine is damaged: {what}. The log does not have all that it held. Restore the data \
