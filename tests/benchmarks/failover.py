@@ -38,7 +38,13 @@ PHASE_SECONDS = 10
 PHASE_SECONDS_SMALL = 2
 # For some seconds after a return the engine still merges what it was filled with.
 SETTLING_SECONDS = 20
-KINDS = [("strong", "read"), ("strong", "write"), ("eventual", "look"), ("eventual; w=1", "add")]
+KINDS = [
+    ("strong", "read"),
+    ("strong", "write"),
+    ("eventual", "look"),
+    ("eventual; r=2", "look"),
+    ("eventual; w=1", "add"),
+]
 
 
 def beside(function, *arguments):

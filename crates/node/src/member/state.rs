@@ -13,6 +13,7 @@ use super::blocks::MemberBlocks;
 use super::mode_drain::DrainBlockers;
 use super::pause::PausePoint;
 use super::quorum::Members;
+use super::thread::TICK_AT_REST;
 use crate::secrets::seal::OpenKey;
 use crate::status::{Counters, Health, HealthCause};
 use crate::storage::cache::Cache;
@@ -224,12 +225,15 @@ impl Shared {
         self.is_at_rest.store(is_at_rest, Ordering::Release);
     }
 
-    /// For how long the member's thread has done nothing although it may have work (SL-6).
+    /// For how long the member's thread has done nothing although it had to (SL-6). One at rest has
+    /// to look up now and then, so one that is held there is noticed, too.
     pub(crate) fn still_for(&self) -> Duration {
-        if self.is_at_rest.load(Ordering::Acquire) {
-            return Duration::ZERO;
-        }
+        let rest = match self.is_at_rest.load(Ordering::Acquire) {
+            true => TICK_AT_REST,
+            false => Duration::ZERO,
+        };
         let said_at = self.waits.lock().1;
-        said_at.map_or(Duration::ZERO, |at| at.elapsed())
+        let still = said_at.map_or(Duration::ZERO, |at| at.elapsed());
+        still.saturating_sub(rest)
     }
 }

@@ -49,7 +49,7 @@ const TICK: Duration = Duration::from_millis(100);
 const TICK_IN_COMPANY: Duration = Duration::from_millis(20);
 /// The same where nothing is under way, which is as long as the shortest period of what it does by
 /// itself (REST-1).
-const TICK_AT_REST: Duration = Duration::from_secs(1);
+pub(super) const TICK_AT_REST: Duration = Duration::from_secs(1);
 /// Jobs in one turn.
 const BATCH_JOBS: usize = 512;
 /// Bytes of records in one turn, beyond which no further job is taken.

@@ -61,6 +61,15 @@ pub(super) fn small(wiring: Wiring) -> Vec<Scenario> {
                 vec![tentative("k", "e", 2), quorum_read("k", 1)],
             )
         },
+        // EX-3: a reader has moved on with one of the others, and the third holds on.
+        Scenario {
+            moves: 1,
+            epochs: 2,
+            ..scenario(
+                ["star-quorum-move", "chain-quorum-move"],
+                vec![tentative("k", "e", 2), quorum_read("k", 2)],
+            )
+        },
         // EX-1: overlays are heard, the commit that emptied them is not.
         Scenario {
             crashes: 1,
