@@ -395,7 +395,7 @@ impl Replica {
 
     fn on_tick(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.phase == Phase::Ready {
-            let rested = (cfg!(debug_assertions) && self.is_at_rest()).then(|| step.effects.len());
+            let rested = (cfg!(debug_assertions) && self.is_at_rest()).then_some(step.effects.len());
             self.retry_writes(step);
             self.retry_reads(step)?;
             self.tick_joining(step)?;
