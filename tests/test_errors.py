@@ -179,6 +179,10 @@ def test_a_domain_that_its_chain_has_not_is_told(page, tmp_path):
         assert at_any([sdb], lambda it: it.list_domains())["DomainNames"] == ["domain"]
         code, message = answered(page, lambda: get(sdb, "domain", "item"))
         assert code == "domain-moves" and message.endswith("(the domain comes and goes)")
+        # What the page says to do.
+        sdb.delete_domain(DomainName="domain")
+        sdb.create_domain(DomainName="domain")
+        assert get(sdb, "domain", "item") == {}
 
 
 def await_restored(cluster, flag):

@@ -53,7 +53,7 @@ pub use canonical_state::PossibleInputs;
 use client_expiry::ClientExpiry;
 pub use counters::{ReplicaCounters, ReplicationLag};
 use digest::Digests;
-use eventual::Eventual;
+use eventual::{Eventual, WriteQuorum};
 pub use eventual::{EventualCounts, Forgotten, OperationStatus, QuorumRead, WriteAck, Written};
 pub use interface::{
     Effect, Identity, Input, Level, Now, ReplicaSettings, Reply, Report, Session, Stop,
@@ -303,8 +303,8 @@ impl Replica {
                 sloppy,
                 session,
             } => {
-                let named = (request, digest);
-                self.on_write(token, named, (w, sloppy), &session, &mut step)?;
+                let quorum = WriteQuorum { w, sloppy };
+                self.on_write(token, request, digest, quorum, &session, &mut step)?;
             }
             Input::Read {
                 token,
@@ -395,7 +395,8 @@ impl Replica {
 
     fn on_tick(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         if self.phase == Phase::Ready {
-            let rested = (cfg!(debug_assertions) && self.is_at_rest()).then(|| step.effects.len());
+            let rested =
+                (cfg!(debug_assertions) && self.is_at_rest()).then_some(step.effects.len());
             self.retry_writes(step);
             self.retry_reads(step)?;
             self.tick_joining(step)?;

@@ -74,6 +74,7 @@ pub(super) fn check(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
             words(file, diagnostics);
             name(file, diagnostics);
             defaults(file, diagnostics);
+            parameters(file, diagnostics);
         }
         if file.has_extension("rs") || file.has_extension("py") {
             columns(file, diagnostics);
@@ -162,6 +163,57 @@ fn defaults(file: &File, diagnostics: &mut Vec<Diagnostic>) {
             diagnostics.push(file.diagnose(index + 1, text));
         }
     }
+}
+
+/// A call does not show what the elements of a tuple are.
+fn parameters(file: &File, diagnostics: &mut Vec<Diagnostic>) {
+    if file.is_test() {
+        return;
+    }
+    let code: Vec<String> = file.text.lines().map(code_of).collect();
+    let code = code.join("\n");
+    for (at, _) in code.match_indices("fn ") {
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        for offset in tuple_patterns(&code[at..]) {
+            let line = 1 + code[..at + offset].matches('\n').count();
+            let text = "a tuple pattern in a parameter: take its elements one by one, or a struct";
+            diagnostics.push(file.diagnose(line, text));
+        }
+    }
+}
+
+/// Where parameters of a function begin that are tuple patterns.
+fn tuple_patterns(function: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut depth: usize = 0;
+    // Whether a parameter begins here.
+    let mut is_begin = false;
+    for (at, c) in function.char_indices() {
+        match c {
+            '(' | '[' | '{' | '<' => {
+                if is_begin && c == '(' {
+                    found.push(at);
+                }
+                is_begin = c == '(' && depth == 0;
+                depth += 1;
+            }
+            '>' if function[..at].ends_with(['-', '=']) => {}
+            ')' | ']' | '}' | '>' => {
+                is_begin = false;
+                depth = depth.saturating_sub(1);
+                if c == ')' && depth == 0 {
+                    break;
+                }
+            }
+            ',' => is_begin = depth == 1,
+            '&' => {}
+            c if c.is_whitespace() => {}
+            _ => is_begin = false,
+        }
+    }
+    found
 }
 
 fn machine_paths(file: &File, diagnostics: &mut Vec<Diagnostic>) {

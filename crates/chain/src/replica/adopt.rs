@@ -266,7 +266,7 @@ impl Replica {
             self.reconcile(&epoch_history, step);
         }
         if self.is_syncing() {
-            self.begin_joining(&epoch_history, base, (commit, last), step)?;
+            self.begin_joining(&epoch_history, base, commit, last, step)?;
         } else {
             let last = self.log.last();
             if last < commit && self.guards.has(Guard::AdoptReconciles) {

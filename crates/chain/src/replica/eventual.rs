@@ -58,6 +58,7 @@ use overlay::Overlay;
 use read::Waiting;
 use session::Probe;
 pub(super) use session::Seen;
+pub(super) use write::WriteQuorum;
 use write::{OutcomeWaiter, Request};
 
 /// What R members show of a register.

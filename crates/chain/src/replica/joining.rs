@@ -140,7 +140,8 @@ impl Replica {
         &mut self,
         epoch_history: &EpochHistory,
         base: EntryId,
-        (commit, last): (EntryId, EntryId),
+        commit: EntryId,
+        last: EntryId,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         self.joining.handshake.get_or_insert(JoinHandshake {
@@ -247,7 +248,8 @@ impl Replica {
     fn on_fill_part(
         &mut self,
         at: EntryId,
-        (start, end): (Bytes, Bytes),
+        start: &Bytes,
+        end: Bytes,
         ranges: Vec<RangeContent>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
@@ -256,7 +258,7 @@ impl Replica {
             return Ok(());
         };
         // An answer to a question that was asked twice has been taken.
-        if start != gap.cursor || *gap.at.get_or_insert(at) != at {
+        if *start != gap.cursor || *gap.at.get_or_insert(at) != at {
             return Ok(());
         }
         assert!(top <= at, "JN-4: filled to {at}, below the gap's top {top}");

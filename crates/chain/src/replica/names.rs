@@ -18,7 +18,9 @@ impl Replica {
     /// chain of older members, and for a request that was carried out before names had owners.
     pub(super) fn name_here(
         &self,
-        (token, name, digest): (CorrelationId, RequestId, Option<Digest>),
+        token: CorrelationId,
+        name: RequestId,
+        digest: Option<Digest>,
         step: &Step<'_>,
     ) -> Result<RequestId, ViewError> {
         let older = name.owned_by(0);

@@ -79,11 +79,11 @@ impl Replica {
     ) -> Result<(), ViewError> {
         match level {
             Level::Eventual { r, sloppy } => {
-                self.begin_eventual_read(token, (scope, session), (r, sloppy), step)
+                self.begin_eventual_read(token, scope, session, r, sloppy, step)
             }
             Level::Barrier => {
                 let session = session.unwrap_or_default();
-                self.begin_barrier_read(token, (scope, session), step)
+                self.begin_barrier_read(token, scope, session, step)
             }
             Level::Strong | Level::BoundVersions(_) | Level::BoundMillis(_) => {
                 let waiting = Waiting {

@@ -190,7 +190,7 @@ impl Replica {
             return Ok(());
         }
         let request = match request {
-            Some(name) => Some(self.name_here((token, name, None), step)?),
+            Some(name) => Some(self.name_here(token, name, None, step)?),
             None => None,
         };
         if !barrier.is_empty() {

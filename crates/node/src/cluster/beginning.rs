@@ -62,7 +62,7 @@ impl Cluster {
         let me = begin(&*self.coordinator, folder.disk(), progress)?;
         let starting =
             |source| OpenError::io(format!("starting the member of {}", process.chain), source);
-        let live = || self.live(folder, (me, progress), &starting);
+        let live = || self.live(folder, me, progress, &starting);
         match self.guarded(slot, live) {
             Err(error) if error.is_panic() => self.coordinator.close(me),
             running => {

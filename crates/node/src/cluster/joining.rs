@@ -168,9 +168,9 @@ pub(crate) fn join(
     });
     let tell: Tell = Arc::new(tell);
     let (system, data) = begin_all(&home, &settings.member, &tell)?;
-    let all = (system.clone(), &data);
-    let supervisor =
-        MemberSupervisor::start(home.clone(), all, (settings.member, tell)).map_err(starting)?;
+    let (of_home, of_system) = (home.clone(), system.clone());
+    let supervisor = MemberSupervisor::start(of_home, of_system, &data, settings.member, tell)
+        .map_err(starting)?;
     Ok(Joined {
         seal,
         home,

@@ -465,7 +465,7 @@ impl Cluster {
                 CoordinatorError::Refused { code, context } => OpenError::new(code, context),
                 other => failed(std::io::Error::other(other)),
             })?;
-        let live = || self.live(folder, (me, progress), &failed);
+        let live = || self.live(folder, me, progress, &failed);
         let begun = self.guarded(slot, live);
         *running = Some(begun.inspect_err(|_| self.coordinator.close(me))?);
         *slot.node.lock() = Some(me.node);
@@ -477,7 +477,8 @@ impl Cluster {
     fn live(
         &self,
         folder: Folder,
-        (me, progress): (Identity, Progress),
+        me: Identity,
+        progress: Progress,
         failed: &impl Fn(std::io::Error) -> OpenError,
     ) -> Result<Running, OpenError> {
         let wakeup = Arc::new(Wakeup::default());

@@ -46,8 +46,10 @@ impl MemberSupervisor {
     /// Starts it.
     pub(super) fn start(
         home: Arc<ProcessContext>,
-        (system, data): (Arc<Cluster>, &DataChains),
-        (member, tell): (Settings, Tell),
+        system: Arc<Cluster>,
+        data: &DataChains,
+        member: Settings,
+        tell: Tell,
     ) -> io::Result<Self> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let wakeup = Arc::new(Wakeup::default());

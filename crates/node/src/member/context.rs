@@ -2,11 +2,11 @@
 //! permitted.
 
 use fader_chain::{ALL_GUARDS, ChainId, View};
-use fader_services::catalog::{self, AccountId, DomainEntry, Name};
+use fader_services::catalog::{self, DomainEntry, Name};
 use fader_services::level::Level;
 use fader_services::request::{Limits, Refusal as Refused};
 use fader_services::service::{Class, Context, Place, Trouble};
-use fader_services::{Call, CollectionId, Kind, Mode, PageBudget, ViewError};
+use fader_services::{Call, CollectionId, Mode, PageBudget, ViewError};
 
 use super::quorum::{Members, check_level};
 use crate::clock;
@@ -43,17 +43,13 @@ pub(crate) fn reads_keys(call: &Call) -> bool {
 /// The name of the collection that a request is about.
 pub(crate) fn name_of(call: &Call) -> Option<Name<'_>> {
     let name = call.request.target().name();
-    name.map(|name| named(&call.account, name))
+    name.map(|(kind, name)| Name::new(kind, &call.account, name))
 }
 
 /// The name of the other collection that a request names, if it does.
 pub(crate) fn towards_of(call: &Call) -> Option<Name<'_>> {
     let name = call.request.towards();
-    name.map(|name| named(&call.account, name))
-}
-
-fn named<'a>(account: &'a AccountId, (kind, name): (Kind, &'a str)) -> Name<'a> {
-    Name::new(kind, account, name)
+    name.map(|(kind, name)| Name::new(kind, &call.account, name))
 }
 
 /// The collection of a request, if this chain has it, and it is the one that is meant.

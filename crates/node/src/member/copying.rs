@@ -38,13 +38,14 @@ impl Copying {
         &mut self,
         me: NodeId,
         newest: Option<&Configuration>,
-        (blocks, outbox): (&MemberBlocks, &dyn Outbox),
+        blocks: &MemberBlocks,
+        outbox: &dyn Outbox,
     ) -> bool {
         let end = Instant::now() + STEP;
         while !self.is_done && Instant::now() < end {
             let others = newest.filter(|it| it.last_serving.iter().all(|(node, _)| *node != me));
             match others {
-                Some(newest) => self.copy_one((me, newest.head()), blocks, outbox),
+                Some(newest) => self.copy_one(me, newest.head(), blocks, outbox),
                 // Who served last has all bytes.
                 None => self.is_done = true,
             }
@@ -52,12 +53,7 @@ impl Copying {
         self.is_done
     }
 
-    fn copy_one(
-        &mut self,
-        (me, head): (NodeId, NodeId),
-        blocks: &MemberBlocks,
-        outbox: &dyn Outbox,
-    ) {
+    fn copy_one(&mut self, me: NodeId, head: NodeId, blocks: &MemberBlocks, outbox: &dyn Outbox) {
         let Some((id, size)) = self.page.pop() else {
             return self.turn(outbox.ask_blocks(me, head, &BlockAsked::List(self.after)));
         };

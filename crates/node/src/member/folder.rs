@@ -14,7 +14,7 @@ use super::Member;
 use super::blocks::MemberBlocks;
 use super::cluster_links::ClusterLinks;
 use super::state::Shared;
-use super::thread::ChainThread;
+use super::thread::{ChainThread, RecoveryPoint};
 use crate::settings::Settings;
 use crate::status::{OpenError, Recovery};
 use crate::storage::care;
@@ -265,7 +265,10 @@ impl Folder {
         let shared = Arc::new(Shared::new(engine, blocks, lock));
         let is_alone = links.is_none();
         let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
-        let known = (recovered.applied, recovered.epoch);
+        let known = RecoveryPoint {
+            applied: recovered.applied,
+            epoch: recovered.epoch,
+        };
         let thread = ChainThread::new(
             queue,
             settings.clone(),

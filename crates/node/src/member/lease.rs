@@ -204,8 +204,9 @@ impl SessionKeeper {
     /// Copies blocks that it lacks. Whether it may ask for a membership.
     fn copy(&mut self) -> bool {
         let newest = self.coordinator.configuration().ok().flatten();
-        let ways = (&*self.shared.blocks, &*self.outbox);
-        self.copying.step(self.me.node, newest.as_deref(), ways)
+        let (blocks, outbox) = (&*self.shared.blocks, &*self.outbox);
+        self.copying
+            .step(self.me.node, newest.as_deref(), blocks, outbox)
     }
 
     fn ping(&mut self) {

@@ -202,7 +202,8 @@ impl Member {
         &self,
         call: &Arc<Call>,
         session: &SessionContext,
-        (level, time): (fader_chain::Level, Duration),
+        level: fader_chain::Level,
+        time: Duration,
     ) -> Option<(ReadSource, Option<Box<SessionUpdate>>)> {
         let is_all = level == fader_chain::Level::Strong || self.shared.is_settled();
         if self.is_alone && is_all && session.is_none() {

@@ -133,18 +133,27 @@ pub(crate) struct ChainThread {
     pub(super) engine_full: Option<HealthCause>,
 }
 
+/// Where a member goes on after recovery.
+#[derive(Clone, Copy)]
+pub(crate) struct RecoveryPoint {
+    /// The engine has everything up to this entry.
+    pub(crate) applied: EntryId,
+    /// The greatest epoch that was adopted.
+    pub(crate) epoch: u64,
+}
+
 impl ChainThread {
-    /// A thread's state after recovery: the engine has everything up to `applied`; `epoch` is the
-    /// greatest one adopted. The log is begun or goes on.
+    /// A thread's state after recovery. The log is begun or goes on.
     pub(crate) fn new(
         jobs: Receiver<Job>,
         settings: Settings,
         shared: Arc<Shared>,
         log: Log,
-        (applied, epoch): (EntryId, u64),
+        recovered: RecoveryPoint,
         me: Identity,
         links: Option<ClusterLinks>,
     ) -> Self {
+        let RecoveryPoint { applied, epoch } = recovered;
         let committed = shared.engine.snapshot();
         let is_filling = shared.engine.is_filling();
         let mut thread = ChainThread {

@@ -169,7 +169,7 @@ impl Cluster {
                 self.check_takers()?;
             }
             for (_, member) in members {
-                let shown = member.show(call, session, (level, time)).await;
+                let shown = member.show(call, session, level, time).await;
                 let Some((source, update)) = shown else {
                     continue;
                 };

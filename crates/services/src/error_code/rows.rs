@@ -370,8 +370,8 @@ pub(super) const REASONS: [ErrorRow; 28] = [
     refused(
         Reason::DomainMoves,
         ErrorKind::RetryLater,
-        "the domain was created and deleted while it was looked for",
-        "send it later",
+        "the domain was created and deleted while it was looked for, or its chain lost it",
+        "send it later; after `fader cluster restore`, delete the domain and create it again",
     ),
     refused(
         Reason::TooManyWaiting,

@@ -138,6 +138,29 @@ fn help_has_no_default_by_hand() {
 }
 
 #[test]
+fn parameters_are_no_tuple_patterns() {
+    let text = "//! Text.\n\
+                fn f<T: Fn(u8, (u8, u8)) -> u8, U>(\n\
+                    of: T,\n\
+                    (one, other): (u8, Vec<(u8, u8)>),\n\
+                ) {}\n\
+                fn g(&(one, other): &(u8, u8)) {}\n";
+    let found = "a tuple pattern in a parameter: take its elements one by one, or a struct";
+    assert_eq!(
+        diagnostics(&[("crates/gateway/src/f.rs", text)]),
+        [4, 6].map(|line| format!("crates/gateway/src/f.rs:{line}: {found}"))
+    );
+    assert!(diagnostics(&[("crates/gateway/src/f/tests.rs", text)]).is_empty());
+    let text = "//! Text.\n\
+                fn f(of: Map<u8, (u8, u8)>, by: impl Fn(u8, (u8, u8)) -> u8, Id(id): Id) -> u8 {\n\
+                    // fn g((one, other): (u8, u8))\n\
+                    by(1, (2, 3)) + of.iter().map(|(one, (two, three))| one).sum()\n\
+                }\n\
+                fn h(range: (u8, u8), call: fn(u8, (u8, u8))) {}\n";
+    assert!(diagnostics(&[("crates/gateway/src/f.rs", text)]).is_empty());
+}
+
+#[test]
 fn folders_of_one_machine_are_found() {
     let path = format!("see {}/x/y and a/work/b\n", "/home");
     assert_eq!(

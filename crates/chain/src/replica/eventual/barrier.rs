@@ -58,15 +58,16 @@ impl Replica {
         keys: Vec<Bytes>,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        let what = (Scope::Keys(keys), Session::default());
-        self.gather(token, Act::Decide(request), what, step)
+        let (act, scope) = (Act::Decide(request), Scope::Keys(keys));
+        self.gather(token, act, scope, Session::default(), step)
     }
 
     /// BR-1, for a read.
     pub(in crate::replica) fn begin_barrier_read(
         &mut self,
         token: CorrelationId,
-        (scope, session): (Scope, Session),
+        scope: Scope,
+        session: Session,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         if !self.is_ready() || !self.is_head() {
@@ -77,18 +78,19 @@ impl Replica {
             step.refuse(token, refusal);
             return Ok(());
         }
-        self.gather(token, Act::Read, (scope, session), step)
+        self.gather(token, Act::Read, scope, session, step)
     }
 
     /// MD-4: asks for all that is held; this member is the head.
     pub(super) fn begin_closing(
         &mut self,
         token: CorrelationId,
-        (collection, since): (u64, EntryId),
+        collection: u64,
+        since: EntryId,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
-        let asked = (Scope::All, Session::default());
-        self.gather(token, Act::Close(collection, since), asked, step)
+        let (act, session) = (Act::Close(collection, since), Session::default());
+        self.gather(token, act, Scope::All, session, step)
     }
 
     /// Who has been asked what is held of a draining collection, and has not answered.
@@ -106,7 +108,8 @@ impl Replica {
         &mut self,
         token: CorrelationId,
         act: Act,
-        (scope, session): (Scope, Session),
+        scope: Scope,
+        session: Session,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         let number = self.eventual.next_number();
@@ -204,7 +207,7 @@ impl Replica {
             }
             Act::Close(collection, since) => {
                 self.eventual.barriers.remove(&number);
-                self.end_closing(token, (collection, since), step)
+                self.end_closing(token, collection, since, step)
             }
         }
     }

@@ -90,7 +90,7 @@ impl Replica {
         let standing = ModeState::of(&self.log.newest(step.host.committed()), collection)?;
         match standing.mode {
             Mode::Draining if self.may_close(&standing) => {
-                self.begin_closing(token, (collection, standing.since), step)
+                self.begin_closing(token, collection, standing.since, step)
             }
             Mode::Drained if self.may_drop_marks(&standing) => self.decide(token, None, step),
             _ => {
@@ -105,7 +105,8 @@ impl Replica {
     pub(super) fn end_closing(
         &mut self,
         token: CorrelationId,
-        (collection, since): (u64, EntryId),
+        collection: u64,
+        since: EntryId,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         let standing = ModeState::of(&self.log.newest(step.host.committed()), collection)?;

@@ -70,8 +70,10 @@ impl Replica {
     pub(in crate::replica) fn begin_eventual_read(
         &mut self,
         token: CorrelationId,
-        (scope, session): (Scope, Option<Session>),
-        (r, sloppy): (usize, bool),
+        scope: Scope,
+        session: Option<Session>,
+        r: usize,
+        sloppy: bool,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
         let is_single = matches!(&scope, Scope::Keys(keys) if keys.len() == 1);

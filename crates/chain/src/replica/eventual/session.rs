@@ -201,10 +201,11 @@ impl Replica {
 
     fn tentative_state(
         &self,
-        (_, stamp, name): &(Bytes, Stamp, RequestId),
+        pair: &(Bytes, Stamp, RequestId),
         wall: u64,
         committed: &dyn View,
     ) -> Result<State, ViewError> {
+        let (_, stamp, name) = pair;
         if self.eventual.overlay.holds(name) {
             return Ok(State::Held);
         }
@@ -316,7 +317,8 @@ impl Replica {
     /// serving member has shown the register without it, and no result came with the greatest
     /// commit id among them. A member that stamped it in this epoch would hold it; what was stamped
     /// before was exchanged.
-    fn is_lost(&mut self, (key, _, name): &(Bytes, Stamp, RequestId), step: &mut Step<'_>) -> bool {
+    fn is_lost(&mut self, pair: &(Bytes, Stamp, RequestId), step: &mut Step<'_>) -> bool {
+        let (key, _, name) = pair;
         if !self.has_exchanged() {
             return false;
         }

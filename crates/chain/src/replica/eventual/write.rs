@@ -21,6 +21,15 @@ use crate::replica::{Now, Replica, Reply, Session, Step};
 use crate::stamp::{EntryId, Stamp};
 use crate::view::ViewError;
 
+/// What an eventual write asks of the chain.
+#[derive(Clone, Copy)]
+pub(in crate::replica) struct WriteQuorum {
+    /// How many members hold it before it is acknowledged.
+    pub(in crate::replica) w: usize,
+    /// Whether a member without a lease may take it.
+    pub(in crate::replica) sloppy: bool,
+}
+
 /// A write that is not acknowledged yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
@@ -48,18 +57,20 @@ impl Replica {
     pub(in crate::replica) fn on_write(
         &mut self,
         token: CorrelationId,
-        (request, digest): (Option<RequestId>, Option<Digest>),
-        (w, sloppy): (usize, bool),
+        request: Option<RequestId>,
+        digest: Option<Digest>,
+        quorum: WriteQuorum,
         session: &Session,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
+        let WriteQuorum { w, sloppy } = quorum;
         if let Some(refusal) = self.refuses_write(w, sloppy, step.now) {
             step.refuse(token, refusal);
             return Ok(());
         }
         let digest = digest.filter(|_| request.is_some() && self.version().is_third());
         let request = match request {
-            Some(name) => Some(self.name_here((token, name, digest), step)?),
+            Some(name) => Some(self.name_here(token, name, digest, step)?),
             None => None,
         };
         let refusal = match request {
@@ -93,7 +104,7 @@ impl Replica {
         let number = self.eventual.next_number();
         let mut writes = Vec::with_capacity(named.len());
         for (name, accepted) in named {
-            writes.push(self.attempt((name, digest), accepted, (number, session), step)?);
+            writes.push(self.attempt(name, digest, accepted, number, session, step)?);
         }
         let request = Request {
             token,
@@ -194,9 +205,11 @@ impl Replica {
     /// One operation: found under its name, or stamped and held.
     fn attempt(
         &mut self,
-        (name, digest): (RequestId, Option<Digest>),
+        name: RequestId,
+        digest: Option<Digest>,
         accepted: Accepted,
-        (number, session): (u64, &Session),
+        number: u64,
+        session: &Session,
         step: &mut Step<'_>,
     ) -> Result<Written, ViewError> {
         let Accepted { key, ops } = accepted;

@@ -72,7 +72,7 @@ impl Replica {
                 start,
                 ranges,
                 end,
-            } if is_donor => self.on_fill_part(at, (start, end), ranges, step),
+            } if is_donor => self.on_fill_part(at, &start, end, ranges, step),
             _ => Ok(()),
         }
     }

@@ -223,7 +223,7 @@ impl ZooKeeperCoordinator {
         asker.create(&format!("{root}/next"), &NextNode(1).encode())?;
         let patience = PATIENCE.min(cluster.session / 2);
         let place = Arc::new(place(settings, patience));
-        let shared = Arc::new(Shared::new(root.clone(), cluster, (layout, speaks)));
+        let shared = Arc::new(Shared::new(root.clone(), cluster, layout, speaks));
         let watcher = Watcher::start(shared.clone(), EnsembleClient::new(place.clone()))
             .map_err(|error| Outage::system(&error))?;
         Ok(ZooKeeperCoordinator {

@@ -58,7 +58,8 @@ impl Shared {
     pub(super) fn new(
         root: String,
         cluster: ClusterRecord,
-        (layout, speaks): (Layout, Version),
+        layout: Layout,
+        speaks: Version,
     ) -> Self {
         let reading = CoordinatorView {
             cluster: Arc::new(cluster.clone()),
