@@ -13,13 +13,16 @@ use super::blocks::MemberBlocks;
 use super::mode_drain::DrainBlockers;
 use super::pause::PausePoint;
 use super::quorum::Members;
-use super::thread::TICK_AT_REST;
 use crate::secrets::seal::OpenKey;
 use crate::status::{Counters, Health, HealthCause};
 use crate::storage::cache::Cache;
 use crate::storage::engine::Engine;
 use crate::storage::lock::FolderLock;
 use crate::storage::log::LogStats;
+
+/// How often the thread looks after itself where nothing is under way. It is the shortest period of
+/// what its replica does by itself (REST-1).
+pub(super) const TICK_AT_REST: Duration = Duration::from_secs(1);
 
 /// What the chain thread and the handles share.
 pub(crate) struct Shared {

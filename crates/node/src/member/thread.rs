@@ -32,7 +32,7 @@ use super::pending::PendingRequest;
 use super::pending::ask::Ask;
 use super::refusal::{Kind, Refusal};
 use super::request_table::RequestTable;
-use super::state::Shared;
+use super::state::{Shared, TICK_AT_REST};
 use crate::clock;
 use crate::settings::Settings;
 use crate::status::{Health, HealthCause};
@@ -47,9 +47,6 @@ mod effects;
 const TICK: Duration = Duration::from_millis(100);
 /// The same for a member of a chain of several, which may have to say something again.
 const TICK_IN_COMPANY: Duration = Duration::from_millis(20);
-/// The same where nothing is under way, which is as long as the shortest period of what it does by
-/// itself (REST-1).
-pub(super) const TICK_AT_REST: Duration = Duration::from_secs(1);
 /// Jobs in one turn.
 const BATCH_JOBS: usize = 512;
 /// Bytes of records in one turn, beyond which no further job is taken.
