@@ -183,7 +183,7 @@ pub fn scenarios() -> Vec<Scenario> {
     [Wiring::Star, Wiring::Chain]
         .into_iter()
         .flat_map(|wiring| {
-            let sets: [fn(Wiring) -> Vec<Scenario>; 13] = [
+            let sets: [fn(Wiring) -> Vec<Scenario>; 14] = [
                 normal,
                 changing,
                 larger,
@@ -193,6 +193,7 @@ pub fn scenarios() -> Vec<Scenario> {
                 levels::elements,
                 modes::modes,
                 guards::small,
+                guards::quorums,
                 guards::filters,
                 guards::marks,
                 guards::heads,
