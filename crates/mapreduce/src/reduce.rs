@@ -141,9 +141,18 @@ pub(crate) async fn attempts(
         };
         return Ok(maps.map(of).collect());
     }
+    all_attempts(attempt, list.maps.len() as u32).await
+}
+
+/// Attempts of all map tasks, winners or not: what a guard that is missing takes for winners.
+pub(crate) async fn all_attempts(
+    attempt: &Attempt<'_>,
+    maps: u32,
+) -> Outcome<Vec<(Task, String, Manifest)>> {
     let mut found = Vec::new();
-    for number in 0..list.maps.len() {
-        let task = task(number);
+    for number in 0..maps {
+        let phase = Phase::Map;
+        let task = Task { phase, number };
         let below = Path::from(format!("{}/{task}", prefix(attempt.job.id())));
         for meta in attempt.store.list(&below).await? {
             let mut parts = meta.location.as_ref().rsplit('/');

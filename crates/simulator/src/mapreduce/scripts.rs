@@ -19,8 +19,9 @@ use crate::cloud::Failure;
 type Script = fn(Guards) -> Option<Failure>;
 
 /// The scripts, each with the rule that it needs.
-pub(super) const SCRIPTS: [(Guard, Script); 5] = [
+pub(super) const SCRIPTS: [(Guard, Script); 6] = [
     (Guard::LosersDropped, a_losers_messages),
+    (Guard::WinnersCounts, a_losers_counts),
     (Guard::RepeatsStay, the_only_copy),
     (Guard::WinningPlan, another_plan),
     (Guard::Beats, a_long_task),
@@ -161,6 +162,18 @@ fn a_losers_messages(guards: Guards) -> Option<Failure> {
             let sent = stage.model.queues.send(&queue, &bodies).await;
             sent.expect("a cloud without faults");
         }
+        stage.end(&actor).await
+    })
+}
+
+/// The manifest of a loser tells of more messages than the winner sent.
+fn a_losers_counts(guards: Guards) -> Option<Failure> {
+    let stage = Stage::new(guards, Profile::default(), &["a b\n"]).queue();
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (_, actor, register) = stage.begin().await;
+        let below = format!("_fader/{}/m-00000/{:032x}", register.job, 0);
+        let manifest = r#"{"objects":[],"sent":[[[99,9900,99]]]}"#;
+        stage.put(&format!("{below}/manifest"), manifest).await;
         stage.end(&actor).await
     })
 }

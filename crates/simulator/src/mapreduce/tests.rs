@@ -38,6 +38,10 @@ fn scripts_tell_their_mutants() {
 #[cfg(feature = "mutants")]
 const SEEDS: u64 = 150;
 
+/// A later seed, where none of the first tells.
+#[cfg(feature = "mutants")]
+const RARE: [(fader_mapreduce::Guard, u64); 1] = [(fader_mapreduce::Guard::RegisterUpdate, 245)];
+
 /// A line `caught: …` for each rule that a run misses when it is taken away.
 #[cfg(feature = "mutants")]
 #[test]
@@ -52,17 +56,20 @@ fn every_mutant_is_caught() {
             let found = script(fader_mapreduce::Guards::without(guard));
             return found.map(|failure| ("its script".to_owned(), failure.guarantee));
         }
-        (1..=SEEDS).find_map(|seed| {
-            let mut plan = Plan::new(seed);
-            plan.removed = Some(guard);
-            let found = catch_unwind(AssertUnwindSafe(|| run(&plan, false).failure));
-            let guarantee = match found {
-                Ok(None) => return None,
-                Ok(Some(failure)) => failure.guarantee,
-                Err(_) => "panic",
-            };
-            Some((format!("seed {seed}"), guarantee))
-        })
+        let rare = RARE.into_iter().filter(|(own, _)| *own == guard);
+        rare.map(|(_, seed)| seed)
+            .chain(1..=SEEDS)
+            .find_map(|seed| {
+                let mut plan = Plan::new(seed);
+                plan.removed = Some(guard);
+                let found = catch_unwind(AssertUnwindSafe(|| run(&plan, false).failure));
+                let guarantee = match found {
+                    Ok(None) => return None,
+                    Ok(Some(failure)) => failure.guarantee,
+                    Err(_) => "panic",
+                };
+                Some((format!("seed {seed}"), guarantee))
+            })
     };
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
