@@ -438,6 +438,12 @@ impl Replica {
         }
     }
 
+    /// That of the adopted configuration; zero without one.
+    fn safe_point(&self) -> EntryId {
+        let adopted = self.adopted();
+        adopted.map_or(EntryId::ZERO, |adopted| adopted.safe_point)
+    }
+
     fn role(&self) -> Option<Role> {
         Some(self.adopted()?.member(self.me.node)?.role)
     }

@@ -79,9 +79,7 @@ impl Replica {
             return Ok(());
         }
         let safe_point = match self.guards.has(Guard::IdleFloor) {
-            true => self
-                .adopted()
-                .map_or(EntryId::ZERO, |adopted| adopted.safe_point),
+            true => self.safe_point(),
             false => self.log.last(),
         };
         let newest = self.log.newest(step.host.committed());

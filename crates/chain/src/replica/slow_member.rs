@@ -57,7 +57,8 @@ impl SlowMemberDetector {
 
     /// Whether no member takes longer than any may, in milliseconds.
     pub(super) fn is_calm(&self, slow_ms: u64) -> bool {
-        self.asked.is_none() && self.delays.values().all(|delay| delay / SHARE <= slow_ms)
+        let mut nodes = self.delays.keys();
+        self.asked.is_none() && nodes.all(|node| self.delay(*node) <= slow_ms)
     }
 
     fn delay(&self, node: NodeId) -> u64 {

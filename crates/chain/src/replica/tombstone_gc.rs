@@ -122,9 +122,7 @@ impl Replica {
 
     /// Whether no entry of collection is to come (GC-4).
     pub(super) fn is_collected(&self) -> bool {
-        let adopted = self.adopted();
-        let safe_point = adopted.map_or(EntryId::ZERO, |adopted| adopted.safe_point);
-        !self.is_head() || safe_point == EntryId::ZERO || self.collect.is_finished
+        !self.is_head() || self.safe_point() == EntryId::ZERO || self.collect.is_finished
     }
 
     fn report_floor(&mut self, step: &mut Step<'_>) {
@@ -147,17 +145,13 @@ impl Replica {
 
     /// GC-4: the head appends an entry that collects the marks of some rows.
     fn collect_rows(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
-        let safe_point = self
-            .adopted()
-            .map_or(EntryId::ZERO, |adopted| adopted.safe_point);
-        let is_due = self.is_head()
-            && safe_point != EntryId::ZERO
-            && !self.collect.is_finished
+        let is_due = !self.is_collected()
             && self.collect.entry <= self.commit
             && self.refuses_submit().is_none();
         if !is_due {
             return Ok(());
         }
+        let safe_point = self.safe_point();
         let newest = self.log.newest(step.host.committed());
         let (changes, from) = rows(&newest, &self.collect.from, safe_point, &self.guards)?;
         if changes.is_empty() {

@@ -23,20 +23,45 @@ pub(super) struct Exchange {
     merged: BTreeMap<NodeId, EntryId>,
     /// AD-8: whether they were merged in an epoch before, and no membership has changed since.
     is_carried: bool,
-    /// The configurations since the last epoch in which all overlays were merged, that one first.
-    since: Vec<Configuration>,
-    /// Whether there was such an epoch, and those are all.
-    knows_since: bool,
+    /// Those since the last epoch in which all overlays were merged, that one first.
+    since: PastConfigurations,
     /// When the others were last asked for theirs.
     said_at: Option<u64>,
     /// Who is known to have adopted this epoch.
     adopted: BTreeSet<NodeId>,
-    /// Earlier configurations in which a member may still be.
-    earlier: Vec<Configuration>,
-    /// Whether those are all.
-    knows_earlier: bool,
+    /// Those in which a member may still be.
+    earlier: PastConfigurations,
     /// From which epoch on every configuration, as far as this member knows, had the same head.
     headed_since: Option<u64>,
+}
+
+/// Configurations of earlier epochs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct PastConfigurations {
+    /// None, if some would be missing.
+    all: Vec<Configuration>,
+    /// Whether those are all.
+    is_complete: bool,
+}
+
+impl PastConfigurations {
+    /// The epoch of `previous` is over. `begins` says that those before it are of no interest.
+    fn add(&mut self, previous: &Configuration, next: &Configuration, begins: bool) {
+        if begins {
+            self.all.clear();
+            self.is_complete = true;
+        }
+        self.is_complete &= next.epoch == previous.epoch + 1;
+        match self.is_complete {
+            true => self.all.push(previous.clone()),
+            false => self.all.clear(),
+        }
+    }
+
+    /// Whether those are all, and each is so.
+    fn are_all(&self, is_so: impl Fn(&Configuration) -> bool) -> bool {
+        self.is_complete && self.all.iter().all(is_so)
+    }
 }
 
 impl Exchange {
@@ -47,7 +72,6 @@ impl Exchange {
         next: &Configuration,
         had_all: bool,
     ) {
-        self.note_since(previous, next, had_all);
         let goes_on = |it: &&Configuration| it.epoch + 1 == next.epoch && it.is_headed_as(next);
         self.headed_since = match previous.filter(goes_on) {
             Some(previous) => self.headed_since.or(Some(previous.epoch)),
@@ -58,34 +82,15 @@ impl Exchange {
         let adopted = std::mem::take(&mut self.adopted);
         match previous {
             // No member can be in an epoch before the first.
-            None => self.knows_earlier = next.epoch == 1,
+            None => self.earlier.is_complete = next.epoch == 1,
             Some(previous) => {
                 let others = previous.members.len() - 1;
-                if others <= adopted.len() {
-                    self.earlier.clear();
-                    self.knows_earlier = true;
+                self.earlier.add(previous, next, others <= adopted.len());
+                self.since.add(previous, next, had_all);
+                if SINCE_MAX < self.since.all.len() {
+                    self.since = PastConfigurations::default();
                 }
-                self.earlier.push(previous.clone());
-                self.knows_earlier &= next.epoch == previous.epoch + 1;
             }
-        }
-    }
-
-    fn note_since(
-        &mut self,
-        previous: Option<&Configuration>,
-        next: &Configuration,
-        had_all: bool,
-    ) {
-        if had_all {
-            self.since.clear();
-            self.knows_since = true;
-        }
-        let is_next = previous.is_some_and(|it| it.epoch + 1 == next.epoch);
-        self.knows_since &= is_next && self.since.len() < SINCE_MAX;
-        match previous.filter(|_| self.knows_since) {
-            Some(previous) => self.since.push(previous.clone()),
-            None => self.since.clear(),
         }
     }
 
@@ -110,8 +115,7 @@ impl Exchange {
         state: &mut H,
     ) {
         if ahead.claims || ahead.time {
-            (&self.merged, self.is_carried).hash(state);
-            (&self.since, self.knows_since).hash(state);
+            (&self.merged, self.is_carried, &self.since).hash(state);
         }
         if ahead.time {
             self.said_at.hash(state);
@@ -121,7 +125,7 @@ impl Exchange {
             (is_over, self.headed_since).hash(state);
         }
         if ahead.writes && !is_over {
-            (&self.adopted, &self.earlier, self.knows_earlier).hash(state);
+            (&self.adopted, &self.earlier).hash(state);
         }
     }
 
@@ -145,7 +149,7 @@ impl Exchange {
             let needed = (earlier.size() + r).saturating_sub(adopted.size());
             needed.max(1) <= here
         };
-        self.knows_since && self.since.iter().all(meets)
+        self.since.are_all(meets)
     }
 
     /// Whether the chain is known to have had one head from `epoch` on.
@@ -167,8 +171,7 @@ impl Exchange {
             let holders = members.filter(|member| held.contains(&member.node)).count();
             w.min(earlier.size()) <= holders
         };
-        self.is_adopted_by_all(adopted, me)
-            || (self.knows_earlier && self.earlier.iter().all(meets))
+        self.is_adopted_by_all(adopted, me) || self.earlier.are_all(meets)
     }
 }
 
@@ -177,20 +180,25 @@ impl Replica {
     /// when it became ready, as an operation or as committed state.
     pub(in crate::replica) fn has_exchanged(&self) -> bool {
         let exchange = &self.eventual.exchange;
-        let has_all = exchange.has_merged(&self.others());
-        exchange.is_carried && !self.is_withholding() || self.has_applied_merged(has_all)
+        if exchange.is_carried {
+            return !self.is_withholding();
+        }
+        self.has_applied_merged(exchange.has_merged(&self.others()))
     }
 
     /// EX-3: whether this member may claim a quorum of `r` for a read. It has what met every W with
     /// R + W > N in an earlier epoch, though a member be silent.
     pub(super) fn has_exchanged_for(&self, r: usize) -> bool {
+        if self.has_exchanged() {
+            return true;
+        }
         let adopted = self.adopted().filter(|_| self.is_ready());
         let meets = adopted.is_some_and(|adopted| {
             let exchange = &self.eventual.exchange;
             exchange.meets_earlier(adopted, self.me.node, r)
                 || !self.guards.has(Guard::ExchangeMeets)
         });
-        self.has_exchanged() || self.has_applied_merged(meets)
+        self.has_applied_merged(meets)
     }
 
     /// Whether the overlays `suffice`, and the greatest commit that came with one is applied here.
