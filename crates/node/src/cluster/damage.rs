@@ -148,7 +148,7 @@ impl Cluster {
 }
 
 impl Slot {
-    pub(super) fn is_damaged(&self) -> bool {
+    fn is_damaged(&self) -> bool {
         let running = self.running.read();
         let is_damaged = running
             .as_ref()

@@ -125,15 +125,9 @@ impl Cluster {
 
     /// Whether a member here failed, is damaged, or has stopped.
     pub(super) fn has_trouble(&self) -> bool {
-        let has_failed = |slot: &Slot| {
-            let running = slot.running.read();
-            let shared = running.as_ref().map(|it| it.member.shared());
-            let is_out = shared.is_some_and(|it| it.failure().is_some() || it.ahead().is_some());
-            is_out || slot.failures.lock().rests()
-        };
-        self.slots
-            .iter()
-            .any(|slot| slot.is_damaged() || has_failed(slot))
+        let mut members = self.members();
+        let fails = members.any(|member| member.shared().failure().is_some());
+        fails || self.is_damaged() || self.failed_health().is_some()
     }
 
     /// Says when the member here has stopped because it is ahead, and when that is over (LD-2).

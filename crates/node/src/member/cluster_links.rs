@@ -1,7 +1,7 @@
 //! What a member of a chain of several has beside itself.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use fader_chain::Report;
 
@@ -28,10 +28,10 @@ pub(crate) struct Notifier {
 
 impl Notifier {
     /// The two ends of a way: each event wakes the thread of `wakeup`.
-    pub(crate) fn new(wakeup: Arc<Wakeup>) -> (Self, Notices) {
-        let (sender, events) = channel();
+    pub(crate) fn new(wakeup: Arc<Wakeup>) -> (Self, Receiver<MemberEvent>) {
+        let (sender, notices) = channel();
         let sender = Some(sender);
-        (Notifier { sender, wakeup }, Notices { events })
+        (Notifier { sender, wakeup }, notices)
     }
 
     /// Tells the keeper; it is gone only when the node is closing.
@@ -47,26 +47,6 @@ impl Drop for Notifier {
     fn drop(&mut self) {
         self.sender = None;
         self.wakeup.wake();
-    }
-}
-
-/// The keeper's end.
-pub(crate) struct Notices {
-    events: Receiver<MemberEvent>,
-}
-
-impl Notices {
-    /// The next event that has come.
-    ///
-    /// # Errors
-    /// [`TryRecvError`]: none has, or the member has ended and none will.
-    pub(crate) fn next(&self) -> Result<MemberEvent, TryRecvError> {
-        self.events.try_recv()
-    }
-
-    /// The events until the member has ended.
-    pub(crate) fn last(&self) -> impl Iterator<Item = MemberEvent> {
-        std::iter::from_fn(|| self.events.recv().ok())
     }
 }
 

@@ -10,13 +10,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TryRecvError};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use fader_chain::membership::{Stillness, stillness};
-use fader_chain::{ALL_GUARDS, EntryId, Identity, Progress, Report};
+use fader_chain::{ALL_GUARDS, Configuration, EntryId, Identity, Progress, Report};
 
-use super::cluster_links::{Lease, MemberEvent, Notices};
+use super::cluster_links::{Lease, MemberEvent};
 use super::copying::Copying;
 use super::local_network::LocalNetwork;
 use super::state::Shared;
@@ -43,7 +43,7 @@ pub(crate) struct SessionKeeper {
     pub(crate) links: Arc<LocalNetwork>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: SyncSender<Job>,
-    pub(crate) notices: Notices,
+    pub(crate) notices: Receiver<MemberEvent>,
     /// Wakes this thread: an event of the member, or a change of what the coordinator knows.
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) is_ending: Arc<AtomicBool>,
@@ -121,20 +121,21 @@ impl SessionKeeper {
     /// Takes what the member says; whether it may say more.
     fn hear(&mut self) -> bool {
         loop {
-            match self.notices.next() {
-                Ok(MemberEvent::Report(report)) => self.on_report(report),
-                Ok(over) => self.on_over(&over),
+            match self.notices.try_recv() {
+                Ok(event) => self.on_event(&event),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    /// The incarnation is over; the coordinator is told what it reported before that.
-    fn on_over(&mut self, event: &MemberEvent) {
-        self.report_if_heard();
+    /// Where the incarnation is over, the coordinator is told what it reported before that.
+    fn on_event(&mut self, event: &MemberEvent) {
+        if !matches!(event, MemberEvent::Report(_)) {
+            self.report_if_heard();
+        }
         match event {
-            MemberEvent::Report(_) => {}
+            MemberEvent::Report(report) => self.on_report(*report),
             MemberEvent::IncarnationOver => (self.is_over, self.has_stopped) = (true, false),
             MemberEvent::LeftOut => self.wait_longer(),
             MemberEvent::Stopped => {
@@ -154,7 +155,7 @@ impl SessionKeeper {
 
     /// A member that ends in order says at last how far it came (COORD-5).
     fn end(mut self) -> Identity {
-        let reports = self.notices.last().filter_map(|event| match event {
+        let reports = self.notices.iter().filter_map(|event| match event {
             MemberEvent::Report(report) => Some(report),
             _ => None,
         });
@@ -241,15 +242,19 @@ impl SessionKeeper {
         }
         let newest = self.coordinator.configuration().ok().flatten();
         let news = newest.filter(|newest| self.told < newest.epoch);
-        self.has_told = self.lease.is_none() && news.is_none();
-        if let Some(newest) = news
-            && self.send(Job::Configuration(newest.clone()))
-        {
+        self.has_told = news.is_none_or(|newest| self.pass_on(&newest)) && self.lease.is_none();
+    }
+
+    /// Whether the member's thread will take a configuration.
+    fn pass_on(&mut self, newest: &Arc<Configuration>) -> bool {
+        let is_sent = self.send(Job::Configuration(newest.clone()));
+        if is_sent {
             self.told = newest.epoch;
             if newest.serving().any(|node| node == self.me.node) {
                 self.left_out = 0;
             }
         }
+        is_sent
     }
 
     /// Begins another incarnation, if it gets a session: what the last one's configurations said is

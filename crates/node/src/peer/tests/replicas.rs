@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use bytes::Bytes;
 use fader_chain::clocks::Frame;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::monotonic_ms;
-use crate::member::cluster_links::{ClusterLinks, Lease, Notices, Notifier};
+use crate::member::cluster_links::{ClusterLinks, Lease, MemberEvent, Notifier};
 use crate::member::pending::PendingRequest;
 use crate::member::thread::Job;
 use crate::member::{Folder, Member};
@@ -49,7 +49,7 @@ struct Replica {
     me: Identity,
     peers: Arc<Peers>,
     member: Member,
-    _notices: Mutex<Notices>,
+    _notices: Mutex<Receiver<MemberEvent>>,
 }
 
 fn replica(number: u32, key: &ClusterKey) -> Replica {
