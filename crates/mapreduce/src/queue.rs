@@ -157,7 +157,7 @@ async fn expected(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Expected>> 
     let partition = attempt.task.number as usize;
     let mut counted = Vec::new();
     if !job.has(Guard::WinnersCounts) {
-        counted = all_attempts(attempt, list.maps.len() as u32).await?;
+        counted = all_attempts(attempt, list).await?;
     }
     let mut all = Vec::new();
     for (winner, number) in list.maps.iter().zip(0..) {

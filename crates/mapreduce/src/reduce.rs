@@ -126,31 +126,25 @@ pub(crate) async fn attempts(
     attempt: &Attempt<'_>,
     list: &List,
 ) -> Outcome<Vec<(Task, String, Manifest)>> {
-    let task = |number: usize| Task {
-        phase: Phase::Map,
-        number: number as u32,
-    };
-    if attempt.job.has(Guard::ListOnly) {
-        let maps = list.maps.iter().enumerate();
-        let of = |(number, winner): (usize, &Winner)| {
-            (
-                task(number),
-                winner.attempt.clone(),
-                winner.manifest.clone(),
-            )
-        };
-        return Ok(maps.map(of).collect());
+    if !attempt.job.has(Guard::ListOnly) {
+        return all_attempts(attempt, list).await;
     }
-    all_attempts(attempt, list.maps.len() as u32).await
+    let maps = list.maps.iter().zip(0..);
+    let of = |(winner, number): (&Winner, u32)| {
+        let phase = Phase::Map;
+        let task = Task { phase, number };
+        (task, winner.attempt.clone(), winner.manifest.clone())
+    };
+    Ok(maps.map(of).collect())
 }
 
 /// Attempts of all map tasks, winners or not: what a guard that is missing takes for winners.
 pub(crate) async fn all_attempts(
     attempt: &Attempt<'_>,
-    maps: u32,
+    list: &List,
 ) -> Outcome<Vec<(Task, String, Manifest)>> {
     let mut found = Vec::new();
-    for number in 0..maps {
+    for (_, number) in list.maps.iter().zip(0..) {
         let phase = Phase::Map;
         let task = Task { phase, number };
         let below = Path::from(format!("{}/{task}", prefix(attempt.job.id())));
