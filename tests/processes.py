@@ -200,6 +200,15 @@ class Processes(servers.Members):
         self.zookeeper.kill()
 
 
+def await_success(order, log):
+    """What a command printed when it succeeded; it is given again until it does."""
+    end = time.monotonic() + START_SECONDS_MAX
+    while (done := order()).returncode != 0:
+        assert time.monotonic() < end, f"{done.stderr}\n{log()}"
+        time.sleep(0.1)
+    return done.stdout
+
+
 def at_any(clients, call, seconds=60):
     """What the first of the members says that can, asked in turn until the time is over."""
     end = time.monotonic() + seconds

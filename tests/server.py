@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 
 import boto3
 from botocore.config import Config
@@ -97,6 +98,17 @@ class Server:
 
     def log(self):
         return self.errors.read_text()
+
+    def metric(self, name):
+        with urllib.request.urlopen(f"{self.url}/metrics") as page:
+            lines = page.read().decode().splitlines()
+        return sum(int(line.split()[-1]) for line in lines if line.startswith(name + " "))
+
+    def await_metric(self, name, is_reached):
+        end = time.monotonic() + START_SECONDS_MAX
+        while not is_reached(self.metric(name)):
+            assert time.monotonic() < end, (name, self.metric(name), self.log())
+            time.sleep(0.02)
 
     def client(self, **settings):
         return client(self.url, **settings)

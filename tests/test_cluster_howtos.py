@@ -10,7 +10,7 @@ import time
 
 import server as servers
 from damage import flip
-from processes import START_SECONDS_MAX, Processes, at_any
+from processes import START_SECONDS_MAX, Processes, at_any, await_success
 from sdb_calls import put
 from server import ROOT, Server
 
@@ -172,11 +172,7 @@ def test_a_diagnosis_and_what_restores_a_chain(tmp_path):
 def restored(cluster, command, chain):
     """What the order says with `--yes`, of this chain, when the sessions of the lost are over."""
     order = command.replace("restore 1", f"restore {chain}") + " --yes"
-    end = time.monotonic() + START_SECONDS_MAX
-    while (done := run(cluster, order, check=False)).returncode != 0:
-        assert time.monotonic() < end, f"{done.stderr}\n{cluster.log()}"
-        time.sleep(0.1)
-    return done.stdout
+    return await_success(lambda: run(cluster, order, check=False), cluster.log)
 
 
 def test_lost_nodes_are_given_up_and_replaced(tmp_path):
@@ -199,10 +195,7 @@ def test_lost_nodes_are_given_up_and_replaced(tmp_path):
 
 def start_when_known(cluster, name):
     """Starts the process of a node when an order has made it one of the cluster's."""
-    end = time.monotonic() + START_SECONDS_MAX
-    while name not in cluster.roles()[1]:
-        assert time.monotonic() < end, cluster.log()
-        time.sleep(0.1)
+    cluster.await_roles(lambda roles: name in roles)
     cluster.addresses[name] = cluster.peer_address(name)
     cluster.start(name)
 

@@ -9,14 +9,12 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 import urllib.parse
-import urllib.request
 
 import pytest
 import server as servers
 from botocore.exceptions import ClientError
-from processes import START_SECONDS_MAX, Processes, ZooKeeper, at_any
+from processes import Processes, ZooKeeper, at_any, await_success
 from s3_calls import client_of
 from sdb_calls import get, put
 from server import Server
@@ -189,10 +187,9 @@ def await_restored(cluster, flag):
     """Gives the order until the session of the member before is over, or the next one's begins."""
     order = ("cluster", "restore", "1", "--member", "n1", flag)
     place = ("--zookeeper", cluster.zookeeper.hosts)
-    end = time.monotonic() + START_SECONDS_MAX
-    while (done := servers.fader(*order, *place, home=cluster.folder, check=False)).returncode:
-        assert time.monotonic() < end, f"{done.stderr}\n{cluster.log()}"
-        time.sleep(0.1)
+    await_success(
+        lambda: servers.fader(*order, *place, home=cluster.folder, check=False), cluster.log
+    )
 
 
 @contextlib.contextmanager
@@ -224,21 +221,12 @@ def slow_uploads(s3, bucket, count):
             upload.close()
 
 
-def await_memory(server, size):
-    """Waits until uploads have so much memory."""
-    end = time.monotonic() + START_SECONDS_MAX
-    line = f"\nfader_block_memory_bytes {size}\n"
-    while line not in urllib.request.urlopen(f"{server.url}/metrics").read().decode():
-        assert time.monotonic() < end, server.log()
-        time.sleep(0.1)
-
-
 def test_an_upload_without_memory_is_told_to_come_later(page, tmp_path):
     with Server(tmp_path, "--block-memory-mb", "8") as server:
         s3 = client_of(server.url, retries={"max_attempts": 0}, read_timeout=120)
         s3.create_bucket(Bucket="films")
         with slow_uploads(s3, "films", 2):
-            await_memory(server, 8 << 20)
+            server.await_metric("fader_block_memory_bytes", lambda size: size == 8 << 20)
             code, message = answered(
                 page, lambda: s3.put_object(Bucket="films", Key="quick", Body=bytes(1 << 20))
             )

@@ -5,9 +5,7 @@ import itertools
 import socket
 import subprocess
 import sys
-import time
 import urllib.parse
-import urllib.request
 
 import boto3
 import botocore.auth
@@ -52,29 +50,16 @@ def queue(sqs):
     sqs.delete_queue(QueueUrl=url)
 
 
-def metric(server, name):
-    with urllib.request.urlopen(f"{server.url}/metrics") as page:
-        lines = page.read().decode().splitlines()
-    return sum(int(line.split()[-1]) for line in lines if line.startswith(name + " "))
-
-
-def await_metric(server, name, is_reached):
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_reached(metric(server, name)):
-        assert time.monotonic() < deadline, (name, metric(server, name))
-        time.sleep(0.02)
-
-
 def given_up(server):
-    return metric(server, "fader_sqs_receives_given_up_total")
+    return server.metric("fader_sqs_receives_given_up_total")
 
 
 def await_waiting(server):
-    await_metric(server, "fader_waiting_requests", lambda count: count > 0)
+    server.await_metric("fader_waiting_requests", lambda count: count > 0)
 
 
 def await_given_up(server, before):
-    await_metric(server, "fader_sqs_receives_given_up_total", lambda count: before < count)
+    server.await_metric("fader_sqs_receives_given_up_total", lambda count: before < count)
 
 
 def poll(server, queue, wait=20):
