@@ -7,13 +7,13 @@
 /// One rule that can be removed on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guard {
-    /// P1: a record with an older stamp than its register has no effect.
+    /// P1, DB-4: a record with an older stamp than its register has no effect.
     SlotStamps,
-    /// P2: an update does not revive a deleted key.
+    /// P2, DB-4: an update does not revive a deleted key.
     TwoRegisters,
     /// P3: a delete leaves a dead slot.
     DeadSlots,
-    /// P3: a record at or below the horizon is refused where its slot is absent.
+    /// P3, DB-5: a record at or below the horizon is refused where its slot is absent.
     Horizon,
     /// P3: the horizon holds for each register of a slot, not only for the slot.
     HorizonPerRegister,
@@ -21,9 +21,9 @@ pub enum Guard {
     HorizonRises,
     /// P3: the pages that a split creates keep the horizon.
     HorizonInherited,
-    /// P4: a record at or above the high key belongs to another page.
+    /// P4, DB-6: a record at or above the high key belongs to another page.
     HighKey,
-    /// P5: an inner page forwards records down.
+    /// P5, DB-6: an inner page forwards records down.
     ForwardDown,
     /// A split writes the batch's records of the upper half into the new page.
     UpperInRight,
@@ -33,7 +33,7 @@ pub enum Guard {
     Covers,
     /// A clock is advanced by the stamps that its client reads.
     ObserveReads,
-    /// Marks of a session belong to key ranges.
+    /// DB-9: marks of a session belong to key ranges.
     Marks,
 }
 

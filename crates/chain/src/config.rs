@@ -206,7 +206,7 @@ impl Configuration {
     /// The last serving member.
     pub fn tail(&self) -> NodeId {
         let serving = self.serving().last();
-        serving.expect("C2: some member serves")
+        serving.expect("CONFIG-2: some member serves")
     }
 
     /// Who records commits first and answers version queries: never a syncing member.

@@ -187,7 +187,7 @@ impl Reports {
 
 /// The first configuration of a chain: `members`, not none, all with empty disks.
 pub fn first(members: &[Identity], wiring: Wiring, version: Version) -> Configuration {
-    assert!(!members.is_empty(), "C2: some member serves");
+    assert!(!members.is_empty(), "CONFIG-2: some member serves");
     let serving = members
         .iter()
         .map(|member| chain_member(*member, Role::Serving));

@@ -8,23 +8,23 @@
 pub enum Guard {
     /// I1: a message of another epoch or incarnation is refused.
     EpochCheck,
-    /// I4: an entry is confirmed, or forwarded, after it is persisted.
+    /// I4, WC-2, WR-4: an entry is confirmed, or forwarded, after it is persisted.
     PersistFirst,
     /// I4: only confirmations of this epoch count.
     ConfirmThisEpoch,
-    /// I4: the syncing member confirms before a commit.
+    /// I4, WC-4, WC-5: the syncing member confirms before a commit.
     SyncingConfirms,
     /// WR-5: a confirmation counts by the entry's id, not by its index.
     ConfirmId,
-    /// I3: a greeted member drops what its donor lacks.
+    /// I3, AD-4, TRACE-3: a greeted member drops what its donor lacks.
     AdoptReconciles,
-    /// I3: handshakes compare ids, not lengths.
+    /// I3, AD-4: handshakes compare ids, not lengths.
     HelloIds,
-    /// AD-3: a handshake names persisted entries only.
+    /// AD-3, TRACE-13: a handshake names persisted entries only.
     HelloPersisted,
-    /// WR-6: only a ready member learns of commits.
+    /// WR-6, AD-6: only a ready member learns of commits.
     LearnReady,
-    /// I6: a client is answered after the commit.
+    /// I6, I13, WC-6: a client is answered after the commit.
     AnswerWhenCommitted,
     /// I7: reads need a live lease.
     LeaseRead,
@@ -48,7 +48,7 @@ pub enum Guard {
     Query,
     /// I8: only the commit point answers.
     QueryByCommitPoint,
-    /// RD-4: no member speaks for what it inherited uncommitted.
+    /// RD-4, AD-5: no member speaks for what it inherited uncommitted.
     TailWaits,
     /// I9: reads show committed entries only.
     ReadCommitted,
@@ -56,9 +56,9 @@ pub enum Guard {
     SyncingSilent,
     /// I10: a syncing member does not stamp.
     SyncingNoStamp,
-    /// I11: the whole log is decided on, uncommitted entries included.
+    /// I11, CO-1: the whole log is decided on, uncommitted entries included.
     DecideLogged,
-    /// I11: a refusal is an entry.
+    /// I11, CO-3: a refusal is an entry.
     NoLogged,
     /// I11: a refusal is answered at its own commit.
     NoWaitsCommit,
@@ -68,11 +68,11 @@ pub enum Guard {
     DedupePending,
     /// I12: also among refusals.
     DedupeNo,
-    /// I12: results go with truncated entries.
+    /// I12, XO-3, DEDUP-1: results go with truncated entries.
     TruncDropsResults,
     /// I12: an eventual attempt is looked up by name.
     EventualDedupe,
-    /// I12, D19: a name has a part.
+    /// I12, D19, XO-1: a name has a part.
     NamePart,
     /// I12, XO-6: an eventual attempt under the name of another request is refused.
     EventualDigest,
@@ -94,7 +94,7 @@ pub enum Guard {
     BaseToken,
     /// D5: a base counts the safe point.
     BaseFloor,
-    /// MD-2: a base counts the entry that opened the collection.
+    /// MD-2, HOLE-14: a base counts the entry that opened the collection.
     BaseOpened,
     /// MD-3: who holds a change of mode that it has not applied does not stamp.
     StampClean,
@@ -106,7 +106,7 @@ pub enum Guard {
     DropWaits,
     /// MD-5: what was accepted in an earlier time of eventual writers is not settled.
     SettlesOwnTime,
-    /// PR-2: a base the head cannot have numbered is refused.
+    /// PR-2, HOLE-15: a base the head cannot have numbered is refused.
     BaseNumbered,
     /// D12: invisible effects are logged.
     InvisibleKept,
@@ -122,31 +122,32 @@ pub enum Guard {
     MembersAreSame,
     /// AD-8: an epoch that changes no membership stops no eventual operation of one member.
     SameMembersGoOn,
-    /// EX-1: overlays are exchanged before a quorum is claimed.
+    /// EX-1, ER-2: overlays are exchanged before a quorum is claimed.
     Exchange,
     /// EX-1: and the others' commit is waited for, not taken over.
     ExchangeCommit,
-    /// EX-3: those of a part of the members count if they meet every quorum of earlier epochs.
+    /// EX-3, ER-2: those of a part of the members count if they meet every quorum of earlier
+    /// epochs.
     ExchangeMeets,
     /// D2: an operation leaves by its name.
     SettleByName,
-    /// D4: an element leaves for committed state only.
+    /// D4, OVERLAY-2: an element leaves for committed state only.
     PruneCommitted,
     /// D4: a limit refuses all of an operation.
     LimitWhole,
-    /// D13: an attached acknowledgement needs a live lease.
+    /// D13, HOLE-13: an attached acknowledgement needs a live lease.
     AckAttached,
-    /// GC-5: what a returning member held is filtered.
+    /// GC-5, HOLE-10: what a returning member held is filtered.
     RejoinFilter,
     /// JN-7: what a returning member held is not shown before.
     Quarantine,
-    /// D8: per element, not per register.
+    /// D8, HOLE-21: per element, not per register.
     FilterPerElement,
     /// I17: accept and safe point are compared as ids.
     CollectByVersion,
     /// GC-1: no collection while a gap is open.
     CollectWaitsGap,
-    /// GC-1: the applied id is reported, not the committed one.
+    /// GC-1, HOLE-12: the applied id is reported, not the committed one.
     ReportApplied,
     /// D7: marks go by the entry that made them.
     CollectByEntry,
@@ -160,7 +161,7 @@ pub enum Guard {
     DiffersFills,
     /// FN-2: a member that may have served is not left out before it has adopted that it does not.
     LeaveAdopted,
-    /// COORD-1: a configuration follows the one that its controller read.
+    /// COORD-1, I2: a configuration follows the one that its controller read.
     CasPublish,
     /// COORD-2: a controller reads the configuration before the sessions.
     ConfigurationFirst,
@@ -173,23 +174,23 @@ pub enum Guard {
     RestartFurthest,
     /// LV-3: a member is decommissioned when it has said that it handed off what it holds.
     LeaveHandsOn,
-    /// LV-2: and says so when every other member holds that, durably.
+    /// LV-2, HANDOFF-2: and says so when every other member holds that, durably.
     HandOnAll,
-    /// LV-2: and holds nothing more in that epoch.
+    /// LV-2, HANDOFF-1: and holds nothing more in that epoch.
     LeavingTakesNone,
     /// LV-4: an incarnation that has handed off has no membership in an epoch beyond the next.
     HandedOnEnds,
-    /// I18: the clock's bound is durable before it is used.
+    /// I18, HYBRID-2: the clock's bound is durable before it is used.
     ClockBound,
     /// JN-6: a member serves when its gap is closed.
     FillDoneLast,
-    /// JN-6: and says so for one epoch only.
+    /// JN-6, JOIN-4: and says so for one epoch only.
     FillSameEpoch,
     /// JN-5: what was filled is durable before it is said.
     FillPersisted,
-    /// D9: entries above the gap are applied after it is closed.
+    /// D9, HOLE-11, JOIN-1: entries above the gap are applied after it is closed.
     FillDefers,
-    /// JN-4: a fill brings results.
+    /// JN-4, XO-3, DEDUP-1: a fill brings results.
     JoinBringsResults,
     /// BR-3: a barrier waits for every member.
     BarrierAll,
@@ -197,11 +198,11 @@ pub enum Guard {
     BarrierSettles,
     /// D11: a bound is proven under a live lease.
     BoundLease,
-    /// X5: the record of a step across chains is in the entry that begins it.
+    /// STEP-5: the record of a step across chains is in the entry that begins it.
     StepRecorded,
-    /// X6: it is settled when the step was taken.
+    /// STEP-6: it is settled when the step was taken.
     StepTaken,
-    /// X7: a step is taken once.
+    /// STEP-7: a step is taken once.
     StepOnce,
     /// QU-1: a received message is hidden until its deadline.
     QueueDeadline,

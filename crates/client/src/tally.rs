@@ -93,6 +93,7 @@ fn box_usage(body: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    /// It shows TALLY-1.
     #[test]
     fn sent_requests_count_once_and_unsent_ones_do_not() {
         let meter = Meter::default();

@@ -166,6 +166,7 @@ async fn a_conditional_put_in_doubt_is_resolved_by_its_mark() {
     }
 }
 
+/// It shows BUCKET-1 and BUCKET-3.
 #[tokio::test]
 async fn a_conditional_put_that_left_no_mark_stays_in_doubt_and_is_not_repeated() {
     for (lost, heads) in [
@@ -192,6 +193,7 @@ async fn a_refused_condition_is_no_doubt() {
 /// S3's answer to two conditional puts at once: neither the one nor the other is decided.
 const CONFLICT: Put = Put::Refused(409, "ConditionalRequestConflict");
 
+/// It shows BUCKET-2.
 #[tokio::test]
 async fn a_conflict_is_no_lost_race_and_is_put_again() {
     let update = PutMode::Update(UpdateVersion {

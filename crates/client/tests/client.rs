@@ -232,6 +232,7 @@ async fn an_unknown_answer_is_malformed() {
     }
 }
 
+/// It shows POOL-3.
 #[tokio::test]
 async fn a_connection_closed_after_its_answer_is_replaced() {
     let closes = Act::AnswerAndClose(200, PUT_OK);
@@ -292,6 +293,7 @@ async fn silence_is_ambiguous_after_a_write_and_not_after_a_read() {
     }
 }
 
+/// It shows CALL-1.
 #[tokio::test]
 async fn a_refused_read_is_sent_again_and_a_conditional_write_is_not() {
     let acts = [Act::Answer(503, ""), Act::Answer(200, GET_OK)];
@@ -408,6 +410,7 @@ async fn each_class_of_operations_has_a_window() {
     assert_eq!(seen.collect::<Vec<_>>(), [("get", 1), ("put", 1)]);
 }
 
+/// It shows CHTTP-3.
 #[tokio::test]
 async fn a_dropped_call_gives_its_place_back() {
     let (client, server) = start(&[Act::Hang], Settings::default()).await;
@@ -489,6 +492,7 @@ async fn a_limited_service_answers_everything_and_refuses_little() {
     server.abort();
 }
 
+/// It shows CHTTP-1.
 #[tokio::test]
 async fn plain_requests_are_sent_again_where_http_allows_it() {
     for (method, acts, sent) in [("GET", 2, 200), ("POST", 1, 503)] {
@@ -515,6 +519,7 @@ async fn an_unsent_request_is_unavailable() {
     assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
+/// It shows CALL-2 and CHTTP-2.
 #[tokio::test]
 async fn waiting_for_a_connection_counts_against_the_timeout() {
     for _ in 0..20 {

@@ -55,6 +55,7 @@ async fn memory_and_folders_have_objects_and_queues() {
     assert!(check(&url, &options()).await.unwrap().is_intact());
 }
 
+/// It shows OPEN-1.
 #[tokio::test]
 async fn memory_and_folders_are_probed_and_metered() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,6 +82,7 @@ async fn memory_and_folders_are_probed_and_metered() {
     assert_eq!(options.meter.usage().requests(), 1);
 }
 
+/// It shows OPEN-2.
 #[tokio::test]
 async fn a_dry_run_of_a_sweep_sends_no_write() {
     let folder = tempfile::tempdir().unwrap();

@@ -94,6 +94,7 @@ fn writes_that_wait_share_a_slot() {
     });
 }
 
+/// It shows LOG-2.
 #[test]
 fn a_write_is_resolved_before_the_next() {
     for fault in [

@@ -30,6 +30,7 @@ async fn crowded(stage: &Stage, hidden: usize) -> (BucketQueues, String) {
     (queues, sent[0].clone())
 }
 
+/// It shows RECEIVER-2.
 #[test]
 fn a_message_behind_a_page_of_hidden_ones_is_received() {
     let stage = Stage::new(1);

@@ -119,6 +119,7 @@ fn ten_waiting_receives_share_their_requests() {
     }
 }
 
+/// It shows RECEIVER-2.
 #[test]
 fn a_list_of_many_seconds_serves_its_receive() {
     let mut stage = Stage::new(1);
@@ -203,6 +204,7 @@ fn a_receive_goes_on_with_the_next_life_of_its_queue() {
     });
 }
 
+/// It shows QUEUES-1.
 #[test]
 fn an_idle_day_makes_no_request() {
     let stage = Stage::new(1);

@@ -59,6 +59,7 @@ async fn all(model: &Model) -> Vec<Verdict> {
     verdicts
 }
 
+/// It shows MDOMAIN-1, MODEL-2, MQUEUE-1 and MSTORE-1.
 #[test]
 fn the_models_keep_the_contract() {
     let model = Model::new(Profile::default());

@@ -48,6 +48,7 @@ fn race(seed: u64) -> (Vec<String>, u64) {
     (log.lines(), digest)
 }
 
+/// It shows EXECUTOR-1 and MODEL-1.
 #[test]
 fn a_seed_gives_the_same_order_twice_and_another_seed_another() {
     let orders: Vec<_> = (0..20).map(race).collect();
@@ -55,6 +56,7 @@ fn a_seed_gives_the_same_order_twice_and_another_seed_another() {
     assert!(orders.iter().any(|order| order != &orders[0]));
 }
 
+/// It shows RUNTIME-1.
 #[test]
 fn a_task_runs_to_its_end_also_when_its_result_is_dropped() {
     let executor = Executor::new(1);
@@ -80,6 +82,7 @@ fn counter(runtime: &Runtime, log: &Log) -> impl Future<Output = Option<()>> + u
     })
 }
 
+/// It shows PROCESS-1.
 #[test]
 fn a_process_crashes_at_the_await_that_was_named_and_starts_again() {
     let executor = Executor::new(1);
@@ -105,6 +108,7 @@ fn clocks(process: &Process) -> (Duration, Duration) {
     (clock.monotonic(), clock.wall())
 }
 
+/// It shows PROCESS-2.
 #[test]
 fn clocks_drift_and_are_offset_and_sleeps_follow_the_own_clock() {
     let executor = Executor::new(1);

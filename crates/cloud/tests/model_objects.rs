@@ -37,6 +37,7 @@ async fn create(objects: &dyn ObjectStore, key: &str) -> object_store::Result<()
     put.await.map(drop)
 }
 
+/// It shows MSTORE-2.
 #[test]
 fn a_read_shows_no_older_state_than_the_profile_allows() {
     let model = model(ObjectProfile {
@@ -81,6 +82,7 @@ fn a_read_shows_no_older_state_than_the_profile_allows() {
     assert_eq!(ages.iter().min(), Some(&0));
 }
 
+/// It shows LINK-1.
 #[test]
 fn a_put_without_an_answer_may_have_happened_or_may_happen_later() {
     for (faults, now, later) in [
@@ -230,6 +232,7 @@ fn last_modified_has_a_grain_of_a_second_and_e_tags_are_of_bytes_or_of_writes() 
     }
 }
 
+/// It shows LINK-2.
 #[test]
 fn the_meter_counts_pages_parts_batches_and_refusals() {
     let model = model(ObjectProfile {

@@ -89,6 +89,7 @@ fn a_row_becomes_an_object_of_the_fields_that_it_has() {
     assert_eq!(texts, [r#"{"n":0}"#, r#"{"n":1,"word":"w\t1"}"#]);
 }
 
+/// It shows PARQUET-1.
 #[test]
 fn each_row_group_is_in_one_piece() {
     let file = file(&[3, 1, 2, 7, 1]);
@@ -106,6 +107,7 @@ fn each_row_group_is_in_one_piece() {
     }
 }
 
+/// It shows PARQUET-3.
 #[test]
 fn a_row_group_that_is_cut_off_fails_by_its_number() {
     let file = file(&[5, 5]);

@@ -3,27 +3,27 @@
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Guard {
-    /// A page is replaced by If-Match on the version that was read.
+    /// DB-1, TREE-2: a page is replaced by If-Match on the version that was read.
     PageIfMatch,
-    /// A page that a split makes is created before the left page is replaced.
+    /// DB-3, TREE-1: a page that a split makes is created before the left page is replaced.
     RightPageFirst,
-    /// A PUT without an answer does not count as landed.
+    /// DB-2, TREE-3: a PUT without an answer does not count as landed.
     UnknownIsNotLanded,
-    /// Messages are removed after the pages with their records landed.
+    /// DB-6, REFLECT-1: messages are removed after the pages with their records landed.
     RemoveAfterPut,
-    /// Messages stay when a page was replaced by another client.
+    /// REFLECT-1: messages stay when a page was replaced by another client.
     KeepOnLostRace,
-    /// A transaction leaves the ATOMIC queue after all its records were sent on.
+    /// DB-7, PENDING-1: a transaction leaves the ATOMIC queue after all its records were sent on.
     AtomicUntilSent,
-    /// Reads of a session obey its marks.
+    /// DB-9: reads of a session obey its marks.
     SessionMarks,
     /// Reads of a session see its own pending records.
     Overlay,
-    /// Who gives up a transaction whose claim is missing occupies the claim's name.
+    /// CLAIM-2, DB-8: who gives up a transaction whose claim is missing occupies the claim's name.
     AbortClaim,
-    /// Checkpoints assert entries for writers that did not know an index.
+    /// DB-14, INDEXING-2: checkpoints assert entries for writers that did not know an index.
     EntriesForUnaware,
-    /// Entries are removed at the stamp of the version that contradicts them.
+    /// INDEX-3: entries are removed at the stamp of the version that contradicts them.
     EntryAtVersion,
     /// An update that waits for its insert keeps its entries.
     EntriesOfHidden,

@@ -96,6 +96,7 @@ async fn is_anywhere(model: &Model, text: &str) -> bool {
     is_found
 }
 
+/// It shows SEAL-1.
 #[test]
 fn the_store_sees_no_record_and_a_client_without_the_key_gets_none() {
     on_all(|model, backend| async move {

@@ -126,6 +126,7 @@ fn a_transaction_finds_its_own_writes_and_not_what_it_overwrote() {
     });
 }
 
+/// It shows INDEX-2.
 #[test]
 fn a_changed_record_leaves_its_old_entry_and_a_checkpoint_removes_it() {
     on_all(|model, backend| async move {
@@ -182,6 +183,7 @@ fn a_changed_record_leaves_its_old_entry_and_a_checkpoint_removes_it() {
     });
 }
 
+/// It shows DB-12 and INDEXING-1.
 #[test]
 fn writers_that_do_not_know_an_index_lose_no_entry() {
     on_all(|model, backend| async move {

@@ -40,6 +40,7 @@ fn record(number: u32) -> (String, String) {
     (format!("{number:05}"), value)
 }
 
+/// It shows LOAD-2.
 #[test]
 fn a_load_is_visible_at_once_with_its_entries() {
     run(|model| async move {
@@ -110,6 +111,7 @@ fn a_load_is_visible_at_once_with_its_entries() {
     });
 }
 
+/// It shows LOAD-1.
 #[test]
 fn a_load_gives_way_to_a_writer() {
     run(|model| async move {

@@ -37,6 +37,7 @@ fn objects(model: &Model, kind: &str) -> usize {
         .count()
 }
 
+/// It shows VACUUM-2.
 #[test]
 fn unreachable_pages_are_deleted_once_they_are_old() {
     on_all(|model, backend| async move {
@@ -93,6 +94,7 @@ fn unreachable_pages_are_deleted_once_they_are_old() {
     });
 }
 
+/// It shows VACUUM-1.
 #[test]
 fn a_vacuum_settles_first_and_keeps_what_was_pending() {
     on_all(|model, backend| async move {

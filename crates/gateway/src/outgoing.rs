@@ -89,6 +89,7 @@ mod tests {
         body.collect().await.map(|body| body.to_bytes())
     }
 
+    /// It shows OUTGOING-1.
     #[tokio::test]
     async fn a_reply_in_pieces_is_whole_or_cut() {
         assert_eq!(

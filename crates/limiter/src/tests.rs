@@ -39,6 +39,7 @@ async fn tell(
     (ended, count.get())
 }
 
+/// It shows LIMIT-2.
 #[tokio::test(start_paused = true)]
 async fn attempts_go_on_as_long_as_that_is_safe() {
     let failed = Some(RequestError::Ambiguous);
@@ -84,6 +85,7 @@ async fn a_deadline_ends_the_wait_and_the_repetitions() {
     drop(held);
 }
 
+/// It shows LIMIT-1.
 #[tokio::test(start_paused = true)]
 async fn a_leaving_client_gives_its_place_to_the_next() {
     let limiter = Limiter::new(Settings::default());
@@ -138,6 +140,7 @@ async fn a_limited_service_answers_everything_and_refuses_little() {
     assert!(refused.get() < 100, "{} refused", refused.get());
 }
 
+/// It shows WAKE-1.
 #[test]
 fn a_timer_is_started_anew_where_its_runtime_ends() {
     let runtime = || {

@@ -3,17 +3,17 @@
 /// A rule of docs/how-to/mapreduce.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Guard {
-    /// Data is acknowledged before the manifest is written.
+    /// MR-5: data is acknowledged before the manifest is written.
     DataFirst,
-    /// The manifest is acknowledged before the winner is put.
+    /// MR-5: the manifest is acknowledged before the winner is put.
     ManifestFirst,
-    /// A winner is put on the condition that there is none.
+    /// MR-3: a winner is put on the condition that there is none.
     ConditionalWinner,
     /// Each attempt has a random id.
     RandomAttempt,
     /// A winner's put without an answer may have landed.
     UnknownIsNotLost,
-    /// An attempt deletes its keys only after it read another winner.
+    /// MR-6: an attempt deletes its keys only after it read another winner.
     DeleteOnlyAsLoser,
     /// A phase ends when all tasks of the winning plan have winners.
     AllTasks,
@@ -25,7 +25,7 @@ pub enum Guard {
     WinningPlan,
     /// The register says publishing before the first part is created.
     DecideFirst,
-    /// A part is created, never overwritten.
+    /// MR-8: a part is created, never overwritten.
     CreateOnlyParts,
     /// `_SUCCESS` is created after all parts were acknowledged.
     SuccessLast,
@@ -39,21 +39,21 @@ pub enum Guard {
     WinnersCounters,
     /// An idle worker sends tasks again.
     Reconciler,
-    /// The register is created only where there is none.
+    /// MR-1: the register is created only where there is none.
     RegisterCreate,
-    /// The register is changed only by the one who read it last.
+    /// MR-1: the register is changed only by the one who read it last.
     RegisterUpdate,
     /// No job begins while another is publishing.
     NotWhilePublishing,
-    /// The register stays.
+    /// MR-1: the register stays.
     RegisterStays,
     /// A failed renewal of the message does not end the attempt.
     HideIsNoLease,
     /// The ticket is a counter that no worker holds.
     TicketIsFree,
-    /// A message starts an attempt only if the task's beat is the message's.
+    /// MR-4: a message starts an attempt only if the task's beat is the message's.
     BeatInMessage,
-    /// A task is sent again after a whole lease by the own clock.
+    /// MR-7: a task is sent again after a whole lease by the own clock.
     WholeLease,
     /// A running attempt raises the beat.
     Beats,
@@ -63,9 +63,9 @@ pub enum Guard {
     EveryPage,
     /// An empty receive proves nothing.
     EmptyIsNoEnd,
-    /// Shuffle `queue`: messages of attempts that are not in the list are dropped.
+    /// QUEUE-1: shuffle `queue`: messages of attempts that are not in the list are dropped.
     LosersDropped,
-    /// Shuffle `queue`: of each sequence of a winner one message counts.
+    /// QUEUE-2: shuffle `queue`: of each sequence of a winner one message counts.
     OneOfEach,
     /// Shuffle `queue`: what was received is known for each attempt, not for each task.
     AttemptsBits,
@@ -73,13 +73,13 @@ pub enum Guard {
     WinnersMessagesStay,
     /// Shuffle `queue`: a reducer removes no message that it has already.
     RepeatsStay,
-    /// Shuffle `queue`: a reducer ends when the counts are complete.
+    /// QUEUE-3, QUEUE-5: shuffle `queue`: a reducer ends when the counts are complete.
     MessagesCounted,
     /// Shuffle `queue`: the counts are the winners'.
     WinnersCounts,
     /// Shuffle `queue`: an attempt that gets nothing new for long fails.
     GiveUp,
-    /// Shuffle `queue`: an attempt commits after all its messages were acknowledged.
+    /// QUEUE-4: shuffle `queue`: an attempt commits after all its messages were acknowledged.
     CommitAfterSends,
 }
 

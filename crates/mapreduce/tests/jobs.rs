@@ -270,6 +270,7 @@ fn a_foreign_part_is_never_touched() {
     });
 }
 
+/// It shows MR-2.
 #[test]
 fn a_cancelled_job_leaves_no_part_and_another_may_begin() {
     on_model(|model| async move {

@@ -72,6 +72,7 @@ fn is_complete(log: &Log) -> bool {
     values.len() == log.operations.len() && values.last() == Some(&(values.len() as u64 - 1))
 }
 
+/// It shows LOOP-1 and LOOP-3.
 #[test]
 fn a_closed_loop_does_each_operation_once() {
     let runtime = Runtime::new().unwrap();

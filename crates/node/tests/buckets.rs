@@ -140,6 +140,7 @@ async fn replaced_and_deleted_blocks_go_and_their_space_comes_back() {
     node.close().await;
 }
 
+/// It shows COLLECT-2.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_under_way_has_its_bytes_for_the_wait_and_then_looks_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,6 +199,7 @@ async fn abort(node: &Node, of: &OneUpload) {
     assert_eq!(told, Ok(Reply::Done));
 }
 
+/// It shows BW-2.
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_blocks_go_soon_and_committed_ones_stay() {
     let folder = tempfile::tempdir().unwrap();

@@ -257,6 +257,7 @@ async fn a_write_that_finds_no_place_in_the_queue_is_refused() {
     node.close().await;
 }
 
+/// It shows I23.
 #[tokio::test]
 async fn a_failing_disk_fails_the_node_and_loses_nothing() {
     for fault in [SimulatedDisk::fail_writes, SimulatedDisk::fail_syncs] {

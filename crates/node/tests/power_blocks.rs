@@ -248,6 +248,7 @@ fn seeds(default: u64) -> u64 {
     std::env::var("FADER_POWER_SEEDS").map_or(default, |seeds| seeds.parse().unwrap())
 }
 
+/// It shows BSTORE-1.
 #[test]
 fn a_cut_at_every_operation_loses_no_block() {
     for seed in [1, 10, 20] {
@@ -266,6 +267,7 @@ fn a_cut_at_random_operations_loses_no_block() {
     }
 }
 
+/// It shows BSTORE-3 and BSTORE-1.
 #[test]
 fn any_one_sync_of_blocks_left_out_is_noticed() {
     for site in SyncSite::BLOCKS {
@@ -277,6 +279,7 @@ fn any_one_sync_of_blocks_left_out_is_noticed() {
     }
 }
 
+/// It shows BSTORE-2.
 #[test]
 fn a_failed_sync_gives_the_segment_up_and_the_next_one_takes_the_block() {
     let disk = SimulatedDisk::new();

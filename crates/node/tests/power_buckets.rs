@@ -348,7 +348,7 @@ fn a_cut_at_random_operations_leaves_every_object_whole() {
     }
 }
 
-/// That of each of the store's own syncs is shown by `power_blocks`.
+/// That of each of the store's own syncs is shown by `power_blocks`. It shows BW-1.
 #[test]
 fn a_sync_of_bytes_or_records_that_is_left_out_is_noticed_by_objects() {
     let sites = [

@@ -327,6 +327,7 @@ async fn all_after_start(data: &Path) -> (Vec<(Bytes, Bytes)>, u64) {
     (all.unwrap(), recovery.entries_replayed)
 }
 
+/// It shows ENGINE-3.
 #[tokio::test]
 async fn each_tree_is_brought_to_the_end_of_the_log_from_where_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,6 +43,7 @@ fn a_range_has_its_first_key_and_not_its_last() {
     }
 }
 
+/// It shows DB-11 and TREE-4.
 #[test]
 fn a_missing_page_is_an_error_never_an_absent_key() {
     let mut tree = tree();

@@ -165,6 +165,7 @@ fn a_peer_that_is_silent_or_gone_does_not_count() {
     assert_ne!(bench.frames(1), []);
 }
 
+/// It shows CK-3.
 #[test]
 fn another_life_of_a_peer_is_compared_with_nothing() {
     let mut bench = Bench::new(1);
@@ -179,6 +180,7 @@ fn another_life_of_a_peer_is_compared_with_nothing() {
 }
 
 /// Else the best would be what the peer showed before its clock stood still, for minutes.
+/// It shows CK-3.
 #[test]
 fn a_peer_whose_clock_stood_still_is_compared_with_what_it_shows_since() {
     let mut bench = Bench::new(1);
@@ -279,7 +281,7 @@ fn drift_beyond_half_of_rho_is_told_and_less_is_not() {
     }
 }
 
-/// Its frames may have been lost with their connection, which is not made again.
+/// Its frames may have been lost with their connection, which is not made again. It shows CK-4.
 #[test]
 fn a_peer_that_knows_no_session_of_this_process_counts_as_one_that_is_ahead() {
     let mut bench = Bench::new(4);

@@ -92,6 +92,7 @@ fn after(current: &Configuration, observed: &ObservedState) -> String {
 /// A configuration, the incarnations that have sessions, and what follows.
 type Case = (&'static str, &'static [(u32, u128)], &'static str);
 
+/// It shows JN-1, RM-1, RM-2, CTRL-1 and CTRL-3. It shows CONFIG-1.
 #[test]
 fn members_go_with_their_sessions_and_others_take_their_place() {
     let cases: [Case; 9] = [
@@ -118,6 +119,7 @@ fn members_go_with_their_sessions_and_others_take_their_place() {
     }
 }
 
+/// It shows AL-2 and CTRL-2.
 #[test]
 fn one_of_the_last_serving_members_recovers_alone() {
     let current = chain(7, "1 2 3s");
@@ -188,6 +190,7 @@ fn of_those_that_served_last_the_one_with_the_highest_last_id_begins_again() {
     check_returning([5, 6, 7], &[(0, &[(4, 2)], None), (9_000, &[(4, 2)], None)]);
 }
 
+/// It shows AL-2, TRACE-19 and CTRL-6.
 #[test]
 fn a_member_that_may_believe_to_serve_stays_when_another_recovers() {
     // 3 was made to join, lives, and has not heard of it: until its lease ends it shows what was.
@@ -233,6 +236,7 @@ fn a_member_serves_when_it_is_synced_in_the_current_epoch() {
     assert_eq!(after(&chain(7, "1 2s"), &observed), "2");
 }
 
+/// It shows RM-3.
 #[test]
 fn live_members_change_places() {
     let cases = [
@@ -255,6 +259,7 @@ fn live_members_change_places() {
     }
 }
 
+/// It shows CTRL-4.
 #[test]
 fn the_floor_is_what_all_have_applied_in_this_epoch() {
     let current = chain(7, "1 2");
@@ -290,6 +295,7 @@ fn absent_of(configuration: &Configuration) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// It shows CTRL-5.
 #[test]
 fn a_removed_member_is_absent_until_it_serves_again() {
     let step = |current: &Configuration, observed: &ObservedState| {
@@ -339,6 +345,7 @@ fn a_removed_member_is_absent_until_it_serves_again() {
     );
 }
 
+/// It shows DG-2.
 #[test]
 fn a_diverged_member_goes_on_as_a_joining_member() {
     // Who differs, who has adopted the epoch, and what follows.
@@ -373,6 +380,7 @@ fn a_diverged_member_goes_on_as_a_joining_member() {
     }
 }
 
+/// It shows DG-3 and CTRL-7.
 #[test]
 fn a_diverged_member_must_fill_until_it_serves() {
     let disk = member(2, 1).disk;
@@ -407,6 +415,7 @@ fn a_diverged_member_must_fill_until_it_serves() {
     );
 }
 
+/// It shows RM-2.
 #[test]
 fn a_member_without_a_session_takes_nobodys_place() {
     // Of two that serve one differs, and the other one is dead.
@@ -417,6 +426,7 @@ fn a_member_without_a_session_takes_nobodys_place() {
     assert_eq!(after(&chain(7, "1 2"), &observed), "1");
 }
 
+/// It shows SL-3, SL-4 and JN-1.
 #[test]
 fn a_slow_member_goes_to_the_end_and_then_out() {
     // Who is slow, who has adopted the epoch, and what follows.
@@ -485,6 +495,7 @@ fn a_member_that_is_ahead_gives_up_its_seat_and_may_be_chosen_while_another_serv
     assert!(next.must_fill(DiskId(1)) && next.must_fill(DiskId(3)));
 }
 
+/// It shows AL-5 and CTRL-8.
 #[test]
 fn an_operator_has_a_chain_go_on_with_less() {
     // The last servers were 1 and 2; 3 was joining.
@@ -544,6 +555,7 @@ type Leaving = (
     &'static str,
 );
 
+/// It shows LV-1 and CTRL-10.
 #[test]
 fn a_member_placed_elsewhere_leaves_when_as_many_others_serve() {
     const ALL: [(u32, u128); 4] = [(1, 1), (2, 1), (3, 1), (4, 1)];
@@ -576,6 +588,7 @@ fn a_member_placed_elsewhere_leaves_when_as_many_others_serve() {
     }
 }
 
+/// It shows CTRL-10.
 #[test]
 fn a_decommissioned_member_is_gone_once_its_handoff_is_done_in_this_epoch() {
     let current = chain(7, "1 2 4 3l");
@@ -606,6 +619,7 @@ fn a_decommissioned_member_is_gone_once_its_handoff_is_done_in_this_epoch() {
     assert_eq!(told(&[handed_off], &dead), absent);
 }
 
+/// It shows LV-5.
 #[test]
 fn an_absent_member_placed_elsewhere_returns_for_its_handoff() {
     let mut current = chain(7, "1 2 4");
@@ -629,6 +643,7 @@ fn an_absent_member_placed_elsewhere_returns_for_its_handoff() {
     assert_eq!(after(&current, &leaving(&all[..3], &[3])), "1 2 3s");
 }
 
+/// It shows LV-6.
 #[test]
 fn a_disk_that_an_operator_gives_up_is_not_waited_for() {
     let mut current = chain(7, "1 2");
@@ -659,7 +674,7 @@ fn a_disk_that_an_operator_gives_up_is_not_waited_for() {
     );
 }
 
-/// Three members went together, and the session of one ends last.
+/// Three members went together, and the session of one ends last. It shows RM-2.
 #[test]
 fn rm2_a_chain_is_not_left_to_a_member_that_may_be_gone() {
     let current = first(

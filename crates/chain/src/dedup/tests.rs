@@ -98,6 +98,7 @@ fn removed_results_are_not_scanned_again() {
 }
 
 /// The same of a client that names its strong requests: each entry drops the result of one.
+/// It shows DEDUP-2.
 #[test]
 fn a_window_that_moves_is_not_looked_through_from_the_beginning() {
     let (mut store, mut swept) = (Store::default(), DedupCursor::default());
@@ -156,6 +157,7 @@ fn step() -> impl Strategy<Value = (u128, i64, u32, bool, u64)> {
 }
 
 proptest! {
+    /// It shows DEDUP-4.
     #[test]
     fn an_entry_has_the_same_effect_without_it(
         steps in prop::collection::vec(step(), 1..200),

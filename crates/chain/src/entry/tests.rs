@@ -61,6 +61,7 @@ fn check(entry: &Entry, frozen: &Expect) {
     assert_eq!(Entry::decode(Bytes::from(bytes)).as_ref(), Ok(entry));
 }
 
+/// It shows CO-5.
 #[test]
 fn the_bytes_are_frozen() {
     check(
@@ -129,6 +130,7 @@ fn a_settling_entry_has_the_operations_stamp() {
     assert_eq!(Entry::decode(bytes), Ok(settlement));
 }
 
+/// It shows ENTRY-3.
 #[test]
 fn a_floor_is_below_its_entry() {
     for (safe_point, is_below) in [
@@ -162,6 +164,7 @@ fn d19_a_part_tells_apart_the_items_of_a_batch() {
     }
 }
 
+/// It shows TRACE-39, ENTRY-1 and ENTRY-2.
 #[test]
 fn an_entry_follows_its_predecessor() {
     for (prev, id) in [((2, 40), (3, 42)), ((2, 40), (3, 40)), ((4, 40), (3, 41))] {

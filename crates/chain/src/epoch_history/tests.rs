@@ -19,6 +19,7 @@ fn the_common_prefix_ends_where_epochs_part() {
     assert_eq!(ours.common(&epoch_history(&[(2, 1)])), None);
 }
 
+/// It shows EPOCHS-1.
 #[test]
 fn one_index_in_two_epochs_is_two_entries() {
     let ours = epoch_history(&[(1, 1), (1, 2)]);

@@ -26,6 +26,7 @@ fn entry(index: u64) -> Entry {
     }
 }
 
+/// It shows MEMLOG-2.
 #[test]
 fn results_removed_by_cut_entries_are_removed_again() {
     let below = BTreeMap::new();

@@ -21,6 +21,7 @@ fn session(name: &str, speaks: u32) -> ProcessSession {
     }
 }
 
+/// It shows I2 and ZNODE-3.
 #[test]
 fn z3_a_configuration_follows_the_one_that_was_read() {
     assert_eq!(publish(None, 0, 1), Some(Put::Create));
@@ -30,11 +31,13 @@ fn z3_a_configuration_follows_the_one_that_was_read() {
     assert_eq!(publish(Some((4, 9)), 4, 4), None, "I2");
 }
 
+/// It shows ZNODE-4.
 #[test]
 fn z4_each_number_is_given_once() {
     assert_eq!(number(7), (NodeId(7), 8));
 }
 
+/// It shows ZNODE-6.
 #[test]
 fn z6_an_older_configuration_is_not_taken() {
     let configuration = |epoch| {
@@ -49,6 +52,7 @@ fn z6_an_older_configuration_is_not_taken() {
     assert_eq!((newest.epoch(ChainId(1)), newest.epoch(ChainId(0))), (3, 0));
 }
 
+/// It shows ZNODE-9.
 #[test]
 fn z9_the_version_rises_when_no_member_is_missing_and_all_support_more() {
     let names = ["a", "b"];

@@ -316,6 +316,7 @@ fn a_list_is_no_longer_than_its_limit() {
     );
 }
 
+/// It shows EPOCHS-1.
 #[test]
 fn runs_that_do_not_follow_each_other_are_refused() {
     let hello = |epoch_history: &[u8]| {

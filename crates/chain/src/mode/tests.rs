@@ -51,6 +51,7 @@ fn bytes_are_frozen() {
     }
 }
 
+/// It shows MODE-1.
 #[test]
 fn the_opening_entry_is_known_until_the_collection_is_strong_again() {
     let id = |index| EntryId::new(1, index);

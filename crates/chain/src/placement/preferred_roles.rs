@@ -108,6 +108,7 @@ mod tests {
         assert_eq!(order, expected);
     }
 
+    /// It shows HM-1.
     #[test]
     fn head_and_tail_come_home() {
         check(&[2, 3, 1], &policy("east", ""), &[1, 2, 3]);
@@ -129,6 +130,7 @@ mod tests {
         check(&[2, 3], &policy("south", "south"), &[2, 3]);
     }
 
+    /// It shows HM-3.
     #[test]
     fn the_head_leaves_a_node_that_rests() {
         let members: Vec<Identity> = [2, 3, 1].map(member).to_vec();
@@ -141,6 +143,7 @@ mod tests {
         assert_eq!(of(&[1, 2, 3]), None, "some member is the head");
     }
 
+    /// It shows HM-1.
     #[test]
     fn no_member_moves_while_another_joins() {
         let mut newest = first(&[2, 1].map(member), Wiring::Star, Version::NEWEST);

@@ -69,7 +69,11 @@ fn check(places: &Placement, sites: &[PlacementNode], copies: usize) {
         let left = |name: &&String| staying.iter().all(|site| site.name != **name);
         assert_eq!(names.iter().find(left), None, "{chain}");
         let most = names.len().min(in_all.len());
-        assert_eq!(zones(sites, names).len(), most, "PL2: {chain}: {names:?}");
+        assert_eq!(
+            zones(sites, names).len(),
+            most,
+            "PLACE-2: {chain}: {names:?}"
+        );
     }
 }
 
@@ -108,7 +112,7 @@ fn a_lost_node_is_shared_by_all_others() {
     }
 }
 
-/// Of clusters of each size, with each number of chains.
+/// Of clusters of each size, with each number of chains. It shows PLACE-4.
 #[test]
 fn a_new_node_takes_its_share_and_nothing_else_moves() {
     for (nodes, count) in (3..9).flat_map(|nodes| (1..30).map(move |count| (nodes, count))) {
@@ -120,7 +124,7 @@ fn a_new_node_takes_its_share_and_nothing_else_moves() {
         assert_eq!(
             moved,
             load(&after, &all[nodes].name),
-            "PL4: {nodes}, {count}"
+            "PLACE-4: {nodes}, {count}"
         );
         let loads = loads(&after, &all);
         assert!(
@@ -141,9 +145,10 @@ proptest! {
         let places = place(&sites, &chains(count), &policy(copies), &Placement::new());
         check(&places, &sites, copies);
         let again = place(&sites, &chains(count), &policy(copies), &places);
-        prop_assert_eq!(again, places, "PL5");
+        prop_assert_eq!(again, places, "PLACE-5");
     }
 
+    /// It shows PLACE-3.
     #[test]
     fn all_hold_as_much(nodes in 1..12_usize, count in 1..40_u32, copies in 1..5_usize) {
         let sites = sites(&vec![0; nodes]);
@@ -152,6 +157,7 @@ proptest! {
         prop_assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 1, "{loads:?}");
     }
 
+    /// It shows PLACE-4.
     #[test]
     fn a_leaving_node_gives_up_its_chains_and_no_other_moves(
         nodes in 4..9_usize,

@@ -113,6 +113,7 @@ fn an_empty_member_takes_all_a_full_one_loses_all() {
     assert_eq!(filled, Rows::new());
 }
 
+/// It shows RANGE-1 and RANGE-2.
 #[test]
 fn a_row_beyond_every_bound_passes() {
     let mut theirs = rows(0..3, BYTES_MAX + 1);
@@ -167,6 +168,7 @@ fn any_rows() -> impl Strategy<Value = Rows> {
 }
 
 proptest! {
+    /// It shows RANGE-3.
     #[test]
     fn any_state_becomes_any_other(mine in any_rows(), theirs in any_rows()) {
         let mut filled = mine;

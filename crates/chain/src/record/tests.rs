@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::stamp::Stamp;
 
+/// It shows TRACE-20.
 #[test]
 fn an_operation_goes_with_the_entry_that_settled_it() {
     let name = |seq| RequestId {

@@ -58,6 +58,7 @@ fn check(writes: &[(u64, &[ElementOp])], expected: &str) {
     assert_eq!(shown(&merged(&writes)), expected);
 }
 
+/// It shows REGISTER-1.
 #[test]
 fn groups_in_order_of_birth_and_values_in_byte_order() {
     check(
@@ -301,30 +302,31 @@ fn check_invariants(register: &Register) {
         .collect();
     assert!(
         places.is_sorted_by(|one, other| one < other),
-        "R1: the places of groups"
+        "REGISTER-1: the places of groups"
     );
     for group in &register.groups {
         let same = register
             .groups
             .iter()
             .filter(|other| other.name == group.name);
-        assert_eq!(same.count(), 1, "R1: names");
+        assert_eq!(same.count(), 1, "REGISTER-1: names");
         assert!(
             group
                 .members
                 .is_sorted_by(|one, other| one.value < other.value),
-            "R1: members"
+            "REGISTER-1: members"
         );
-        assert!(register.cleared <= group.cleared, "R2: clears");
+        assert!(register.cleared <= group.cleared, "REGISTER-2: clears");
         let mut members = group.members.iter();
         assert!(
             members.all(|member| group.cleared <= member.written),
-            "R2: members"
+            "REGISTER-2: members"
         );
     }
 }
 
 proptest! {
+    /// It shows REGISTER-3.
     #[test]
     fn merging_in_any_order_and_again_is_the_same(
         (writes, shuffled) in any_writes().prop_flat_map(|writes| {

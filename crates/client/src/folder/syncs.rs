@@ -129,6 +129,7 @@ mod tests {
 
     use super::*;
 
+    /// It shows FOLDER-6.
     #[test]
     fn callers_that_wait_for_a_sync_share_the_next() {
         let mut syncs = Syncs::default();

@@ -62,6 +62,7 @@ fn queues_and_domains_are_in_the_bucket_or_at_a_service() {
     assert!(matches!(parsed, ServiceLocation::Service { prefix, .. } if prefix.is_empty()));
 }
 
+/// It shows LOC-2.
 #[test]
 fn written_urls_are_read_as_the_same() {
     for text in [
@@ -83,6 +84,7 @@ fn written_urls_are_read_as_the_same() {
     }
 }
 
+/// It shows LOC-1.
 #[test]
 fn secrets_are_refused_and_not_repeated() {
     for text in [

@@ -6,6 +6,7 @@ fn put(status: u16) -> WireRequest {
     WireRequest::new(RequestKind::ObjectPut, Some(status))
 }
 
+/// It shows METER-1.
 #[test]
 fn a_request_counts_in_its_scope_and_in_all_around() {
     let job = Meter::new("job");

@@ -123,6 +123,7 @@ fn has_entry(
     keys.all(|key| empty.overlay(&key, &found).visible().is_some())
 }
 
+/// It shows DB-13 and INDEX-1.
 #[test]
 fn a_record_has_its_entry_after_any_history_of_writes() {
     let (all, missing) = histories(true);

@@ -105,6 +105,7 @@ fn a_grant_opens_older_keys_and_a_rotation_leaves_one_out() {
     denied(theirs.open(&WHAT, new));
 }
 
+/// It shows SEAL-3.
 #[test]
 fn an_identity_that_the_store_adds_gets_no_key() {
     let entropy = Counted::default();

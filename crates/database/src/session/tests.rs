@@ -44,6 +44,7 @@ fn own(session: &Session) -> Vec<Bytes> {
         .collect()
 }
 
+/// It shows SESSION-3.
 #[test]
 fn own_records_stay_until_a_page_covers_them() {
     let mut session = Session::new(Guards::default());
@@ -58,6 +59,7 @@ fn own_records_stay_until_a_page_covers_them() {
     assert_eq!(session.own_bytes(), 0);
 }
 
+/// It shows SESSION-2.
 #[test]
 fn an_older_version_of_a_page_is_not_taken() {
     let mut session = Session::new(Guards::default());
@@ -70,6 +72,7 @@ fn an_older_version_of_a_page_is_not_taken() {
     );
 }
 
+/// It shows SESSION-1.
 #[test]
 fn the_clock_passes_each_stamp_that_was_read() {
     let mut session = Session::new(Guards::default());

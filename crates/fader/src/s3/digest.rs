@@ -90,6 +90,7 @@ pub(super) fn is_of_bytes(etag: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// It shows COPY-1.
     #[test]
     fn a_file_has_the_etag_of_its_object() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -128,6 +128,7 @@ mod tests {
         assert!(bucket("b/k").is_err());
     }
 
+    /// It shows COPY-3.
     #[test]
     fn keys_leave_no_folder() {
         assert_eq!(relative("a/b"), Some(PathBuf::from("a/b")));

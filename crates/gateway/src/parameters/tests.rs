@@ -15,6 +15,7 @@ fn read<'a>(query: &'a str, form: &'a str) -> Result<Vec<(String, String, Source
     }
 }
 
+/// It shows PARAM-1.
 #[test]
 fn query_and_form_are_read_together_and_sorted() {
     let one = |name: &str, value: &str, source| (name.to_owned(), value.to_owned(), source);

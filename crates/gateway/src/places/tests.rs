@@ -63,6 +63,7 @@ async fn a_working_connection_stays_and_the_next_one_waits() {
     assert!(places.state.lock().lobby.is_empty());
 }
 
+/// It shows CONN-4.
 #[tokio::test(start_paused = true)]
 async fn an_address_has_its_share() {
     let places = places(4, 2);
@@ -97,6 +98,7 @@ async fn a_new_connection_has_a_moment_to_begin() {
     }
 }
 
+/// It shows CONN-5.
 #[tokio::test(start_paused = true)]
 async fn the_oldest_head_goes_when_heads_are_too_much() {
     let places = places(9, 9);

@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// It shows ROOM-1.
 #[tokio::test(start_paused = true)]
 async fn memory_is_taken_as_bytes_come_and_given_back() {
     let room = Room::new(100);
@@ -40,6 +41,7 @@ async fn a_stalled_body_is_cut_for_a_moving_one() {
     assert_eq!((cut, taken), (Cut, Ok(())));
 }
 
+/// It shows ROOM-2.
 #[tokio::test(start_paused = true)]
 async fn whole_and_young_bodies_are_waited_for() {
     let room = Room::new(100);

@@ -273,6 +273,7 @@ mod tests {
         Announced::read(&pairs.collect(), Some(9)).map_err(|fault| fault.code)
     }
 
+    /// It shows SBODY-2.
     #[test]
     fn a_body_that_trickles_is_ended_and_one_that_the_server_keeps_waiting_is_not() {
         let second = Duration::from_secs(1);

@@ -311,6 +311,7 @@ mod tests {
         }
     }
 
+    /// It shows SFORM-1.
     #[test]
     fn input_cut_short_or_too_large_is_refused() {
         let text = form("hello");

@@ -239,6 +239,7 @@ mod tests {
         format!("{{\"expiration\":\"2031-01-01T00:00:00Z\",\"conditions\":[{conditions}]}}")
     }
 
+    /// It shows SPOLICY-1.
     #[test]
     fn a_form_passes_when_every_condition_holds() {
         let policy = policy(

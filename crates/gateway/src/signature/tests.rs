@@ -166,6 +166,7 @@ fn a_key_that_does_not_exist_is_not_signed_with_the_dummy() {
     assert_eq!(outcome(request, NOW_S, &keys), "SignatureDoesNotMatch");
 }
 
+/// It shows SIGN-2.
 #[test]
 fn a_disabled_key_looks_like_an_unknown_one() {
     let request = recorded("v4-header");
@@ -479,6 +480,7 @@ const CHANGED: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// It shows SIGN-1.
 #[test]
 fn a_request_unlike_the_signed_one_is_refused() {
     let keys = Keys::one(KeyStatus::Active, SECRET);

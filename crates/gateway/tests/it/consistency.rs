@@ -145,6 +145,7 @@ async fn contradictory_options_are_refused_without_effect() {
     server.stop().await;
 }
 
+/// It shows ASK-2.
 #[tokio::test]
 async fn words_that_are_not_known_are_refused_with_those_that_are() {
     let server = with_cats().await;

@@ -343,6 +343,7 @@ async fn where_all_are_at_work_the_health_is_told_and_nothing_else() {
     drop(waiting);
 }
 
+/// It shows CONN-3.
 #[tokio::test]
 async fn stopping_ends_resting_and_unfinished_connections() {
     let server = Server::start(anonymous()).await;

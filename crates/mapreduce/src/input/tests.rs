@@ -70,6 +70,7 @@ fn pieces_of(text: &[u8], cuts: &[usize], chunk: usize) -> Outcome<Vec<(u64, Vec
 }
 
 proptest! {
+    /// It shows CUT-1.
     #[test]
     fn each_line_is_in_one_piece(
         text in "[ab\n]{0,60}",
@@ -86,6 +87,7 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
+    /// It shows INFLATE-1.
     #[test]
     fn compressed_input_comes_back_or_fails(
         text in prop::collection::vec(any::<u8>(), 0..5000),

@@ -44,6 +44,7 @@ fn merged(runs: &[Segment], piece: usize, full: usize) -> Outcome<Vec<Pair>> {
 }
 
 proptest! {
+    /// It shows MERGE-1 and SHUFFLE-2.
     #[test]
     fn a_merge_is_a_sort(
         pairs in prop::collection::vec(
@@ -63,6 +64,7 @@ proptest! {
     }
 }
 
+/// It shows MERGE-2.
 #[test]
 fn a_run_that_lacks_a_record_fails() {
     let one = run(vec![(b"a".to_vec(), b"1".to_vec())]);

@@ -85,6 +85,7 @@ proptest! {
         prop_assert_eq!(written.runs[0].bytes, 0);
     }
 
+    /// It shows SHUFFLE-1.
     #[test]
     fn damage_is_never_records(at in 0usize..200, flip in 1u8..=255) {
         let long = vec![b'x'; 300];

@@ -56,6 +56,7 @@ fn a_closed_loop_begins_when_it_is_asked() {
     assert_eq!(generator.step(0), Step::End);
 }
 
+/// It shows LOOP-2.
 #[test]
 fn errors_end_a_run_only_if_they_are_bounded() {
     let run = |errors_max| {

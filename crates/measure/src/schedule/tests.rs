@@ -53,6 +53,7 @@ fn poisson_arrivals_have_the_rate_and_the_spread() {
     assert!((variance.sqrt() - 1.0).abs() < 0.02, "{variance}");
 }
 
+/// It shows ROUNDS-1.
 #[test]
 fn a_seed_is_a_schedule() {
     let start = |seed| poisson(seed).take(3).collect::<Vec<_>>();

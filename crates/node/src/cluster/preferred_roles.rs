@@ -78,6 +78,7 @@ mod tests {
         first(&members, Wiring::Star, Version::NEWEST)
     }
 
+    /// It shows HM-2.
     #[test]
     fn each_time_is_longer_and_is_forgotten() {
         let (absent, home) = (order([2, 1]), order([1, 2]));

@@ -11,7 +11,7 @@
 //! session outlives them.
 //!
 //! Invariants:
-//! - LOCAL-1 to COORD-5 of the seam.
+//! - (COORD-1) to COORD-5 of the seam.
 
 use std::collections::BTreeMap;
 use std::io;

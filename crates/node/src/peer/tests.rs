@@ -215,6 +215,7 @@ fn offer(from: u32, size: usize) -> Envelope {
     }
 }
 
+/// It shows CK-0.
 #[test]
 fn clocks_are_shown_from_version_5_on_and_connections_of_before_go_on() {
     let (_, one, two) = two();
@@ -297,6 +298,7 @@ fn an_oversize_message_is_dropped_alone() {
     assert_eq!(one.peers.counters()[&NodeId(2)].lost, 1);
 }
 
+/// It shows OUTBOX-1.
 #[test]
 fn o1_messages_without_a_waiter_are_bounded_and_dropped() {
     let key = ClusterKey::random().unwrap();
@@ -420,6 +422,7 @@ fn a_request_is_answered() {
     });
 }
 
+/// It shows OUTBOX-2.
 #[test]
 fn o2_a_caller_hears_of_a_lost_connection() {
     let (_, one, two) = two();

@@ -147,6 +147,7 @@ fn c2_a_session_is_one_lifes_and_ends() {
     }
 }
 
+/// It shows COORD-3.
 #[test]
 fn c3_a_session_outlives_its_last_ping() {
     for (name, coordinator) in each(SHORT) {
@@ -161,6 +162,7 @@ fn c3_a_session_outlives_its_last_ping() {
     }
 }
 
+/// It shows WAIT-1.
 #[test]
 fn c4_a_waiter_hears_of_a_change() {
     for (name, coordinator) in each(LONG) {
@@ -178,6 +180,7 @@ fn c4_a_waiter_hears_of_a_change() {
     }
 }
 
+/// It shows D16 and HOLE-16.
 #[test]
 fn c5_a_disk_keeps_its_number_and_an_old_copy_is_told() {
     for (name, coordinator) in each(LONG) {

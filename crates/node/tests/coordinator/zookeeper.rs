@@ -143,6 +143,7 @@ fn a_cut_connection_costs_the_session_and_no_more() {
     cut_off(Way::Cut);
 }
 
+/// It shows ZKWIRE-2.
 #[test]
 fn a_silent_connection_is_given_up() {
     cut_off(Way::Silent);
@@ -208,7 +209,7 @@ fn z10_a_late_ping_revives_no_session() {
     assert!(other.sessions().is_empty());
 }
 
-/// A ping waits for no request of another kind.
+/// A ping waits for no request of another kind. It shows ZNODE-11.
 #[test]
 fn a_ping_passes_by_a_request_that_is_not_answered() {
     let (place, _) = cluster(shared(), LONG);

@@ -118,6 +118,7 @@ const MUCH_AT_FIRST: u64 = 1000;
 /// Commits of one move: begun, taken and settled, by two members each.
 const COMMITS: u64 = 6;
 
+/// It shows COUNTER-1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_sum_stays_where_a_member_dies_between_any_two_steps_of_a_move() {
     let trap = Arc::<Trap>::default();

@@ -82,6 +82,7 @@ fn a_row_has_a_lease_until_that_ends() {
     assert_eq!(leased(&chain.rows, &[5, 6, 7]).unwrap().len(), 1);
 }
 
+/// It shows SR-3.
 #[test]
 fn a_repeated_put_renews_no_lease() {
     let mut chain = Chain::default();
@@ -92,7 +93,7 @@ fn a_repeated_put_renews_no_lease() {
     assert_eq!(chain.lease(5), Some(Lease::Ended));
 }
 
-/// SR-1: the model's rule 8.
+/// SR-1: the model's rule 8. It shows SR-2.
 #[test]
 fn the_end_of_a_lease_makes_no_row_and_ends_none_of_another_put() {
     let mut chain = Chain::default();

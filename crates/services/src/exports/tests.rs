@@ -221,6 +221,7 @@ fn so_many_exports_of_a_domain_and_of_an_account_begin_within_a_day() {
     );
 }
 
+/// It shows EXPORT-2.
 #[test]
 fn one_attempt_has_a_turn_until_its_lease_is_over() {
     let mut chain = Chain::new();

@@ -31,6 +31,7 @@ fn says_with(
     policy.evaluate(&ask)
 }
 
+/// It shows PO-1.
 #[test]
 fn a_denial_goes_before_what_is_allowed() {
     let allow = r#"{"Effect":"Allow","Principal":"*","Action":"sqs:*"}"#;
@@ -49,6 +50,7 @@ fn a_denial_goes_before_what_is_allowed() {
     );
 }
 
+/// It shows PO-3.
 #[test]
 fn principals_are_accounts_roots_keys_and_all() {
     let of =
@@ -181,6 +183,7 @@ fn conditions_compare_what_is_known_of_the_request() {
     }
 }
 
+/// It shows PO-2.
 #[test]
 fn unknown_input_is_refused() {
     let whole = r#"{"Effect":"Allow","Principal":"*","Action":"*"}"#;

@@ -27,6 +27,7 @@ fn waiting(tokens: impl IntoIterator<Item = u64>) -> Waiters {
     waiters
 }
 
+/// It shows WAITER-6.
 #[test]
 fn an_entry_has_one_more_decided_again_than_it_serves() {
     let mut waiters = waiting(0..1_000);
@@ -218,6 +219,7 @@ proptest! {
     }
 }
 
+/// It shows WAITER-5.
 #[test]
 fn when_something_is_due_the_first_of_those_alike_is_decided_again() {
     let mut waiters = waiting(0..1_000);

@@ -76,6 +76,7 @@ fn an_output_that_is_cut_off_is_no_output() {
     }
 }
 
+/// It shows STREAM-1.
 #[test]
 fn lengths_are_not_trusted() {
     let mut text = frames(&[HELLO]);
@@ -93,6 +94,7 @@ fn lengths_are_not_trusted() {
     assert!(heard(&[&text]).is_err());
 }
 
+/// It shows STREAM-2.
 #[test]
 fn a_program_greets_first_and_says_nothing_after_its_end() {
     assert!(heard(&[b"hello world\n"]).unwrap_err().contains("at most"));

@@ -40,6 +40,7 @@ fn a_reply_is_read_to_where_it_ends() {
 }
 
 proptest! {
+    /// It shows ZKWIRE-1.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         let mut reply = In::new(&bytes);

@@ -194,6 +194,7 @@ fn at(index: u64) -> EntryId {
     EntryId::new(1, index)
 }
 
+/// It shows D1 and HOLE-1.
 #[test]
 fn d1_an_older_stamp_may_follow_in_the_log_and_neither_write_is_lost() {
     let mut chain = Chain::default();
@@ -205,6 +206,7 @@ fn d1_an_older_stamp_may_follow_in_the_log_and_neither_write_is_lost() {
     assert_eq!(chain.register(&key()).newest(), Stamp::strong(at(1)));
 }
 
+/// It shows HOLE-6.
 #[test]
 fn d5_the_version_tells_of_a_deletion_that_is_collected() {
     let mut chain = Chain::default();
@@ -217,6 +219,7 @@ fn d5_the_version_tells_of_a_deletion_that_is_collected() {
     assert_eq!(register.version, at(2), "what an addition must be based on");
 }
 
+/// It shows D6 and HOLE-7.
 #[test]
 fn d6_the_version_rises_where_the_greatest_stamp_does_not() {
     let merge = |text| Change::Merge {
@@ -237,6 +240,7 @@ fn d6_the_version_rises_where_the_greatest_stamp_does_not() {
     assert_eq!(seen[2], (at(3), strong(2)), "else version 2 would recur");
 }
 
+/// It shows HOLE-8.
 #[test]
 fn d7_a_late_entry_with_a_small_stamp_keeps_its_mark() {
     let mut chain = Chain::default();
@@ -269,6 +273,7 @@ fn d7_a_late_entry_with_a_small_stamp_keeps_its_mark() {
     assert_eq!(chain.rows(), []);
 }
 
+/// It shows GC-3 and HOLE-9.
 #[test]
 fn d7_strong_marks_go_before_the_merge() {
     let order = |is_eager| {
@@ -289,6 +294,7 @@ fn d7_strong_marks_go_before_the_merge() {
     assert_eq!(order(true), order(false), "an earlier sweep agrees");
 }
 
+/// It shows HOLE-17.
 #[test]
 fn d12_a_removal_of_what_is_only_in_an_overlay_wins() {
     let mut chain = Chain::default();
@@ -334,6 +340,7 @@ fn check_rows(before: &str, write: &str, is_eventual: bool, expected: &[&str]) {
     assert_eq!(names, expected, "{write}");
 }
 
+/// It shows CHANGE-1 and CHANGE-2.
 #[test]
 fn a_row_tells_of_an_eventual_mark_and_of_a_register_without_values() {
     check_rows("+a=1", "+b=1", false, &["put"]);
@@ -463,7 +470,7 @@ impl Chain {
         }
     }
 
-    /// COORD-1 and COORD-2.
+    /// CHANGE-1 and CHANGE-2.
     fn check_rows(&self) {
         let rows = self.rows();
         for key in self.pairs.keys().filter(|key| key.get(8) != Some(&ROWS)) {

@@ -68,6 +68,7 @@ fn begun() -> Keeper {
     keeper
 }
 
+/// It shows ZNODE-7.
 #[test]
 fn z7_a_ping_of_one_life_is_that_of_all_once_and_not_for_long() {
     let mut keeper = keeper();
@@ -88,6 +89,7 @@ fn z7_a_ping_of_one_life_is_that_of_all_once_and_not_for_long() {
     assert_eq!(keeper.ping(incarnation(4), 1149), Ping::Over, "a stranger");
 }
 
+/// It shows ZNODE-7.
 #[test]
 fn z7_a_write_under_way_is_no_ping_of_a_life_that_is_not_in_it() {
     let mut keeper = begun();
@@ -148,6 +150,7 @@ fn z10_after_a_lost_answer_the_version_is_found_first() {
     script(&mut keeper, &[(2300, "write 2 of 2,3", Answer::Done)]);
 }
 
+/// It shows ZNODE-8.
 #[test]
 fn z8_a_name_is_used_once() {
     let mut keeper = keeper();
@@ -167,6 +170,7 @@ fn z8_a_name_is_used_once() {
     assert_eq!(keeper.ping(incarnation(2), 60), Ping::At(60));
 }
 
+/// It shows ZNODE-8.
 #[test]
 fn z8_with_the_session_all_lives_are_over() {
     for steps in [
@@ -191,6 +195,7 @@ fn z8_with_the_session_all_lives_are_over() {
     }
 }
 
+/// It shows ZNODE-2.
 #[test]
 fn z2_with_its_last_life_a_session_is_removed_at_its_version() {
     let mut keeper = begun();

@@ -95,6 +95,7 @@ impl Cluster {
     }
 }
 
+/// It shows ZNODE-5.
 #[test]
 fn z5_sessions_are_read_after_the_configurations() {
     let mut cluster = Cluster::new();
@@ -113,6 +114,7 @@ fn z5_sessions_are_read_after_the_configurations() {
     );
 }
 
+/// It shows ZNODE-2 and COORD-3.
 #[test]
 fn z2_a_version_that_was_seen_for_the_time_of_a_session_is_ended() {
     let (mut watch, mut cluster) = (watch(), Cluster::new());
@@ -188,6 +190,7 @@ fn a_session_that_cannot_be_read_is_ended_all_the_same() {
     assert_eq!(cluster.look(&mut watch, 1000), Ok(Vec::new()));
 }
 
+/// It shows ZNODE-6.
 #[test]
 fn z6_a_configuration_that_is_older_than_a_known_one_is_trouble() {
     let mut watch = watch();

@@ -80,6 +80,7 @@ fn settled(mut layout: Layout, policy: &PlacementPolicy) -> (Layout, usize) {
 }
 
 proptest! {
+    /// It shows LAYOUT-2.
     #[test]
     fn a_node_that_comes_takes_its_share_step_by_step(
         nodes in 1..6_usize,
@@ -100,6 +101,7 @@ proptest! {
         prop_assert_eq!(is_of_system, nodes < SYSTEM_NODES_MAX, "LAYOUT-3");
     }
 
+    /// It shows LAYOUT-4.
     #[test]
     fn a_node_that_leaves_ends_with_nothing(
         nodes in 4..7_usize,
@@ -156,6 +158,7 @@ fn new_chains_are_put_beside_the_others() {
     }
 }
 
+/// It shows PLACE-6.
 #[test]
 fn a_chain_moved_by_hand_stays() {
     let policy = policy(3);
@@ -271,6 +274,7 @@ fn orders_that_make_no_sense_are_refused_in_words() {
     }
 }
 
+/// It shows LAYOUT-1.
 #[test]
 fn a_cluster_keeps_enough_nodes_and_chains() {
     let policy = policy(3);
@@ -352,6 +356,7 @@ fn a_thousand_chains_are_placed_and_moved_on_a_hundred_nodes() {
     }
 }
 
+/// It shows LAYOUT-3.
 #[test]
 fn the_system_chain_has_five_nodes_in_as_many_zones_as_can_be() {
     let policy = policy(3);
@@ -396,6 +401,7 @@ fn an_old_cluster_keeps_its_limits() {
     assert!(seven.ordered(&order, &policy, &limits()).is_ok());
 }
 
+/// It shows LAYOUT-2.
 #[test]
 fn nothing_goes_on_before_chains_have_followed_and_nodes_run() {
     let policy = policy(3);

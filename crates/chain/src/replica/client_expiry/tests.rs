@@ -82,6 +82,7 @@ fn an_expired_request_is_not_carried_out_again() {
     assert_eq!(known(4), None);
 }
 
+/// It shows DEDUP-3.
 #[test]
 fn a_client_that_asked_later_keeps_all_results() {
     let all = state(&[(1, 300), (2, 3), (3, 2)]);

@@ -142,7 +142,7 @@ fn an_open_gap_is_reported() {
 
 #[test]
 fn applied_entries_are_reported() {
-    // H12: the overlay still holds what the mark would have pruned.
+    // HOLE-12: the overlay still holds what the mark would have pruned.
     let script = "
         start 1 2
         configure 1 star 1 2

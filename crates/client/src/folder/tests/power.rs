@@ -409,6 +409,7 @@ fn a_cut_at_random_operations_loses_nothing() {
     }
 }
 
+/// It shows FOLDER-2 and FOLDER-3.
 #[test]
 fn mutants_any_one_sync_or_lock_left_out_is_noticed() {
     for guard in GUARDS {

@@ -541,6 +541,7 @@ fn a_store_that_only_reads_changes_nothing() {
     assert!(!at.path().join(".fader").exists());
 }
 
+/// It shows FOLDER-1.
 #[test]
 fn leftovers_of_the_dead_are_removed_and_bodies_of_the_living_are_not() {
     let (at, folder) = folder();

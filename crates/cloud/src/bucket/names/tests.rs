@@ -36,7 +36,7 @@ fn names_read_as_they_are_written() {
     }
 }
 
-/// One list shows a state directly before its segment.
+/// One list shows a state directly before its segment. It shows NAME-1.
 #[test]
 fn a_state_sorts_directly_before_its_segment() {
     let next = SegmentName {

@@ -86,6 +86,7 @@ fn a_claimed_message_comes_again_when_its_time_is_over() {
     assert!(matches!(&answers[0], Answer::OnWrite(claimed) if claimed == &[(0, 2)]));
 }
 
+/// It shows STATE-3.
 #[test]
 fn only_the_newest_claim_removes_and_hides() {
     let seen = after(&Seen::absent(2), &[claim(1, 2)], 100);
@@ -163,6 +164,7 @@ fn a_message_is_hidden_longer_from_now_on() {
     assert!(matches!(answers[0], Answer::Refused(_)));
 }
 
+/// It shows STATE-1.
 #[test]
 fn removed_messages_stay_removed() {
     let mut seen = after(&Seen::absent(3), &[claim(1, 3)], 100);

@@ -50,6 +50,7 @@ fn lags(seed: u64, staleness: Staleness) -> Vec<usize> {
     })
 }
 
+/// It shows MDOMAIN-2.
 #[test]
 fn an_eventual_read_is_behind_by_no_more_than_the_profile_says() {
     let lags = lags(7, Staleness::Uniform(Duration::from_secs(4)));

@@ -61,6 +61,7 @@ fn a_message_is_dropped_when_its_retention_is_over() {
     assert_eq!(received(&model, Duration::ZERO), []);
 }
 
+/// It shows MQUEUE-2.
 #[test]
 fn a_long_receive_ends_when_a_hidden_message_is_shown_again() {
     let model = with_messages(QueueProfile::default(), &["a"]);

@@ -87,6 +87,7 @@ fn the_published_example_with_a_trailer_is_verified() {
     );
 }
 
+/// It shows CHUNK-2.
 #[test]
 fn each_difference_is_refused() {
     let text = String::from_utf8(body()).expect("it is text");

@@ -39,6 +39,7 @@ fn a_body_is_what_is_told_of_it() {
     }
 }
 
+/// It shows SDIGEST-1.
 #[test]
 fn lengths_hashes_and_trailers_are_compared() {
     let none = Fields::new();

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A process's session is its znode, and a ping is a write to it, for all incarnations in it:
-//! acknowledged when a majority has it. The rules, NOISE-2 to Z10, are those of
+//! acknowledged when a majority has it. The rules, ZNODE-2 to ZNODE-10, are those of
 //! [`fader_chain::membership`]; here is what carries them out. Sessions of ZooKeeper and their
 //! time-outs, of which a server that is cut off knows nothing, are not relied on.
 
@@ -253,7 +253,7 @@ impl ZooKeeperCoordinator {
     }
 
     /// Raises the cluster's version, if all processes that it is to have are there and speak more
-    /// (Z9). Says whether it did.
+    /// (ZNODE-9). Says whether it did.
     ///
     /// # Errors
     /// [`CoordinatorError`].

@@ -139,7 +139,7 @@ fn ordered(
             "{chain} has not begun: nothing is there to be lost"
         ));
     };
-    // Sessions are read after the configuration (Z5).
+    // Sessions are read after the configuration (ZNODE-5).
     Ok(Ordered {
         newest: read(&path, &znode)?,
         version: znode.version,

@@ -145,6 +145,7 @@ fn a_host_with_another_disk_is_refused() {
     assert!(matches!(called, Err(PeerError::Disk)));
 }
 
+/// It shows SHAKE-1.
 #[test]
 fn h1_a_node_with_another_key_learns_nothing() {
     let (ours, theirs) = (ClusterKey::random().unwrap(), ClusterKey::random().unwrap());

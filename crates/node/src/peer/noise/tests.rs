@@ -103,6 +103,7 @@ fn every_bit_counts() {
     }
 }
 
+/// It shows NOISE-2.
 #[test]
 fn z2_a_record_with_repeated_or_missing_parts_does_not_open() {
     let (mut seals, mut opens) = ciphers();

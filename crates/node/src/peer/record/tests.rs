@@ -121,6 +121,7 @@ fn a_message_beyond_the_limit_is_neither_sent_nor_waited_for() {
     assert!(matches!(end, PeerError::TooLong));
 }
 
+/// It shows SFRAME-1.
 #[test]
 fn f1_a_size_alone_takes_no_memory() {
     let (mut sealer, mut opener) = pair();

@@ -253,6 +253,7 @@ fn messages_that_are_none_are_refused() {
     victim.refuses_messages(&[&[3, 0, 2, 99]], "malformed bytes: what is told");
 }
 
+/// It shows GUEST-3.
 #[test]
 fn a_message_in_another_name_is_refused() {
     let victim = victim();
@@ -313,6 +314,7 @@ fn record(victim: &Victim) -> Vec<u8> {
     said
 }
 
+/// It shows SHAKE-2.
 #[test]
 fn h2_a_repeated_connection_delivers_nothing_and_cuts_no_peer() {
     let victim = victim();
@@ -334,6 +336,7 @@ fn h2_a_repeated_connection_delivers_nothing_and_cuts_no_peer() {
     victim.node.hears(&confirm(1, 1));
 }
 
+/// It shows GUEST-1.
 #[test]
 fn n1_connections_that_say_nothing_keep_no_member_out() {
     let victim = victim();
@@ -346,6 +349,7 @@ fn n1_connections_that_say_nothing_keep_no_member_out() {
     }
 }
 
+/// It shows GUEST-2.
 #[test]
 fn n2_the_newest_connection_of_a_member_counts() {
     let victim = victim();

@@ -42,6 +42,7 @@ fn a_block_is_held_and_fetched_as_it_is() {
     assert_eq!(asked(&one.peers, two.number(), &other), BlockTold::Gone);
 }
 
+/// It shows BCONN-3.
 #[test]
 fn many_concurrent_callers_have_each_their_answer() {
     let key = ClusterKey::random().unwrap();

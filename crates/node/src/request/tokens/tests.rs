@@ -45,6 +45,7 @@ fn the_session_of_one_chain_is_as_it_always_was() {
     assert_eq!(SessionToken::decode(alone.into()), Ok(sessions));
 }
 
+/// It shows TOKEN-3.
 #[test]
 fn f3_each_chain_has_its_own() {
     let mut sessions = SessionToken::default();
@@ -92,6 +93,7 @@ fn a_session_is_its_accounts_own() {
 
 proptest! {
     /// D15: of all that a client sends, only what was given out opens, and it opens as it was.
+    /// It shows TOKEN-1.
     #[test]
     fn no_other_token_opens(
         committed in any::<(u64, u64)>(),

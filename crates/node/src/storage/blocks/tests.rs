@@ -328,6 +328,7 @@ fn sealed_and_open() -> SimulatedDisk {
     disk.copy()
 }
 
+/// It shows BSTORE-4.
 #[test]
 fn a_flipped_byte_anywhere_is_found_and_nothing_else_is_lost() {
     let pristine = sealed_and_open();
@@ -541,6 +542,7 @@ fn a_scrub_goes_on_at_its_rate() {
     assert!(10_000 < bytes);
 }
 
+/// It shows BSTORE-6.
 #[test]
 fn a_repair_outlives_a_start() {
     let disk = new_disk();

@@ -21,6 +21,7 @@ fn an_entry_stays_until_its_table_changes() {
     assert!(cache.get("A").is_err());
 }
 
+/// It shows CACHE-1.
 #[test]
 fn a_read_before_a_change_is_not_kept() {
     let cache = Cache::of(&[Table::AccessKeys]);

@@ -289,6 +289,7 @@ fn every_kind_of_record_comes_back() {
     }
 }
 
+/// It shows WAL-5.
 #[test]
 fn a_segment_repeats_what_is_needed_of_those_before() {
     let mut writer = Writer::new(Durability::Disk);
@@ -312,6 +313,7 @@ fn a_segment_repeats_what_is_needed_of_those_before() {
     }
 }
 
+/// It shows WAL-2.
 #[test]
 fn a_segment_whose_beginning_is_not_whole_was_never_used() {
     let mut writer = Writer::new(Durability::Disk);
@@ -388,6 +390,7 @@ fn every_flipped_bit_of_a_marked_log_is_located_or_harmless() {
     assert!(500 < damaged, "only {damaged} flips did damage");
 }
 
+/// It shows WAL-1.
 #[test]
 fn without_a_mark_only_the_last_write_may_pass_for_cut_short() {
     let mut writer = Writer::new(Durability::Disk);
@@ -552,6 +555,7 @@ fn segments_go_when_nothing_in_them_is_needed() {
     assert_eq!(entries, [5, 6, 7, 8]);
 }
 
+/// It shows WAL-4.
 #[test]
 fn the_rest_of_a_failed_write_is_void_after_the_next_epoch() {
     for fault in [SimulatedDisk::fail_writes, SimulatedDisk::fail_syncs] {
@@ -562,7 +566,7 @@ fn the_rest_of_a_failed_write_is_void_after_the_next_epoch() {
         assert!(writer.log.append(&records(&failed)).is_err());
         assert!(
             writer.log.append(&records(&failed)).is_err(),
-            "L3: the file is not used again"
+            "WAL-3: the file is not used again"
         );
         fault(&writer.disk, false);
         let (_, entries) = read(&writer.disk).unwrap();

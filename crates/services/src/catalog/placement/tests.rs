@@ -138,6 +138,7 @@ fn delete() -> Request {
     }
 }
 
+/// It shows SAGA-1.
 #[test]
 fn a_domain_comes_and_goes() {
     let mut cluster = Cluster::new();
@@ -194,6 +195,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
+    /// It shows SAGA-2, SAGA-3 and STEP-8.
     #[test]
     fn a_step_finished_by_any_node_at_any_time_ends_as_if_one_had(
         events in prop::collection::vec(event(), 1..80),

@@ -87,6 +87,7 @@ fn code<T>(told: Result<T, Error>) -> Result<(), Code> {
 
 const DENIED: Result<(), Code> = Err(Code::AccessDenied);
 
+/// It shows SA-2.
 #[test]
 fn without_policies_and_acls_a_bucket_is_its_owners() {
     let mut world = open(Ownership::BucketOwnerEnforced);
@@ -152,6 +153,7 @@ fn a_policy_gives_others_what_it_names_and_nothing_else() {
     );
 }
 
+/// It shows SA-1.
 #[test]
 fn a_denial_holds_for_the_owner_but_for_the_policy_itself() {
     let mut world = open(Ownership::BucketOwnerEnforced);
@@ -184,6 +186,7 @@ fn no_policy_gives_the_policy_to_other_accounts() {
     assert_eq!(list(&mut world), Ok(()));
 }
 
+/// It shows SA-3.
 #[test]
 fn a_key_with_granted_rights_has_what_policies_give_it() {
     let mut world = open(Ownership::ObjectWriter);
@@ -270,6 +273,7 @@ fn a_policy_is_about_its_own_bucket() {
     .unwrap();
 }
 
+/// It shows SA-4.
 #[test]
 fn an_object_that_is_missing_is_told_to_those_who_may_list() {
     let mut world = open(Ownership::BucketOwnerEnforced);

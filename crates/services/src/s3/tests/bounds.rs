@@ -56,6 +56,7 @@ fn fill(world: &mut World, key: &str, has_current: bool, older: u64) {
     world.apply(&changes);
 }
 
+/// It shows SS-1.
 #[test]
 fn a_list_seeks_past_each_common_prefix() {
     let mut world = World::new();

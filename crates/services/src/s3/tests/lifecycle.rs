@@ -79,6 +79,7 @@ fn rules_choose_by_tag_and_size_and_only_enabled_ones_count() {
     assert_eq!(versions(&mut world), 2);
 }
 
+/// It shows SX-1.
 #[test]
 fn an_expired_version_is_hidden_then_removed_and_its_marker_last() {
     let rules = vec![

@@ -234,6 +234,7 @@ fn versions_are_kept_hidden_by_markers_and_found_by_their_ids() {
     world.delete("key", two).unwrap();
 }
 
+/// It shows SO-1.
 #[test]
 fn suspended_writes_replace_the_null_version_only() {
     let mut world = World::versioned();

@@ -151,6 +151,7 @@ fn blocks_that_a_promotion_replaces_become_garbage() {
     assert!(settle(&mut world, &taken, stamp(at, 1)));
 }
 
+/// It shows SE-1.
 #[test]
 fn only_plain_puts_to_mixed_buckets_are_taken() {
     let mut world = World::new();

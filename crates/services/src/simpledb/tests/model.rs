@@ -310,6 +310,7 @@ fn check_equal(service: &mut Service, model: &Model) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
+    /// It shows SDBWRITE-2.
     #[test]
     fn random_requests_do_what_the_model_does(
         steps in prop::collection::vec(step(), 1..60),

@@ -258,6 +258,7 @@ fn counts_are_bounded() {
     );
 }
 
+/// It shows SDBWRITE-1.
 #[test]
 fn an_item_appears_once_in_a_batch_put() {
     let puts = vec![

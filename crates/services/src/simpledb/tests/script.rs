@@ -285,6 +285,7 @@ fn batches_are_all_or_nothing() {
     check("batches_are_all_or_nothing");
 }
 
+/// It shows DELTA-1.
 #[test]
 fn limits_refuse_growth() {
     check("limits_refuse_growth");

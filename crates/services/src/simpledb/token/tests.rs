@@ -17,6 +17,7 @@ fn check_refused(token: &[u8], kind: Kind, owner: &str, text: &[u8]) {
     assert_eq!(error.message, "The specified next token is not valid.");
 }
 
+/// It shows SELTOK-1.
 #[test]
 fn opens_for_its_own_request_only() {
     let token = seal(Kind::Select, &account("1"), b"select", b"position").0;

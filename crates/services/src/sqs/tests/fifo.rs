@@ -6,6 +6,7 @@ use crate::sqs::command::*;
 
 const F: &str = "jobs.fifo";
 
+/// It shows QG-1.
 #[test]
 fn a_group_is_in_order_and_blocked_while_one_of_its_messages_is_in_flight() {
     let mut chain = Chain::with_fifo(&[("VisibilityTimeout", "10")]);

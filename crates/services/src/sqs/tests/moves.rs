@@ -151,6 +151,7 @@ fn a_task_fails_when_there_is_nowhere_to_go() {
     assert_eq!(chain.counts("failed"), [2, 0, 0], "nothing is lost");
 }
 
+/// It shows QM-1.
 #[test]
 fn messages_that_came_later_stay_and_ten_tasks_are_remembered() {
     let mut chain = with_letters(2);

@@ -222,6 +222,7 @@ fn a_deleted_queue_is_gone_at_once_and_its_name_waits_a_minute() {
     );
 }
 
+/// It shows QL-3.
 #[test]
 fn a_purge_takes_all_that_was_sent_and_nothing_later() {
     for fifo in [false, true] {

@@ -526,7 +526,7 @@ fn a_barrier_knows_nothing_of_quarantines() {
     assert_eq!(story.holds("barriers"), 0);
 }
 
-/// H3: an operation that the log has refused stays in an overlay.
+/// HOLE-3: an operation that the log has refused stays in an overlay.
 #[test]
 fn an_overlay_that_is_never_empty() {
     let mut story = Story::new();

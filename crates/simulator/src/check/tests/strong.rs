@@ -52,6 +52,7 @@ fn two_entries_at_one_index() {
     .assert_eq(&story.violates("I3"));
 }
 
+/// It shows ENTRY-1.
 #[test]
 fn an_entry_that_follows_nothing_committed() {
     let mut story = Story::new();

@@ -147,8 +147,8 @@ pub(super) fn filters(wiring: Wiring) -> Vec<Scenario> {
                 ],
             )
         },
-        // E7a: the first has entries that no other member gets. So what it holds was accepted at a
-        // greater index than the safe point's, and at a smaller id.
+        // TRACE-7: the first has entries that no other member gets. So what it holds was accepted
+        // at a greater index than the safe point's, and at a smaller id.
         Scenario {
             prelude: [
                 vec![

@@ -6,6 +6,7 @@ fn at(monotonic: u64, wall: u64) -> Now {
     Now { monotonic, wall }
 }
 
+/// It shows HYBRID-1.
 #[test]
 fn no_stamp_is_given_twice() {
     let mut clock = Clock::after(100);
@@ -23,6 +24,7 @@ fn no_stamp_is_given_twice() {
     }
 }
 
+/// It shows HYBRID-2.
 #[test]
 fn a_bound_is_reserved_ahead_and_holds_when_it_is_durable() {
     let mut clock = Clock::default();

@@ -18,6 +18,7 @@ fn spent(part: usize, per_second: u64, time_ms: u64) -> u64 {
     spent
 }
 
+/// It shows BP-4 and JOIN-5.
 #[test]
 fn no_more_and_hardly_less_is_spent_than_the_rate() {
     for per_second in [1_000, 1 << 20, 32 << 20, 1 << 30] {

@@ -245,6 +245,7 @@ fn a_foreign_record_is_reported() {
 }
 
 proptest! {
+    /// It shows ZNODE-1.
     #[test]
     fn any_bytes_are_read_or_refused(
         mut bytes in prop::collection::vec(any::<u8>(), 0..96),

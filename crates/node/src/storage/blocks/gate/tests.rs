@@ -47,6 +47,7 @@ fn a_block_is_asked_for_once() {
     assert_eq!(gate.ready(), [2]);
 }
 
+/// It shows HO-1.
 #[test]
 fn bytes_of_a_record_that_waits_for_others_are_not_dropped() {
     let mut gate = Gate::default();
@@ -68,6 +69,7 @@ fn reclaimed_blocks_are_not_waited_for() {
     assert_eq!(gate.ready(), ["put", "removal"]);
 }
 
+/// It shows BGATE-2.
 #[test]
 fn a_new_epoch_forgets_what_waits() {
     let mut gate = Gate::default();
@@ -80,6 +82,7 @@ fn a_new_epoch_forgets_what_waits() {
     assert!(gate.ready().is_empty());
 }
 
+/// It shows MB-2.
 #[test]
 fn bytes_are_reclaimed_at_the_floor_and_damage_is_judged_there() {
     let at = |index| EntryId::new(1, index);
@@ -127,6 +130,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     /// No record is ready before its bytes, none out of order, and none waits without a reason.
+    /// It shows BGATE-1.
     #[test]
     fn records_are_ready_with_their_bytes(steps in steps()) {
         let mut gate = Gate::default();

@@ -96,6 +96,7 @@ fn it_is_the_map_that_the_model_is() {
     }
 }
 
+/// It shows ENGINE-2.
 #[test]
 fn a_snapshot_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,6 +115,7 @@ fn a_snapshot_stays_as_it_is() {
     }
 }
 
+/// It shows ROWS-1.
 #[test]
 fn repeated_reads_are_of_their_snapshot() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,6 +158,7 @@ fn counters_that_were_read_are_kept_and_registers_are_not() {
     }
 }
 
+/// It shows ROWS-2.
 #[test]
 fn reads_beside_commits_are_of_their_snapshot() {
     let folder = tempfile::tempdir().unwrap();

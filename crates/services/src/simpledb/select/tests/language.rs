@@ -368,6 +368,7 @@ fn canonical_text_is_frozen() {
     }
 }
 
+/// It shows GRAMMAR-1.
 #[test]
 fn depth_is_bounded_with_any_limits() {
     let limits = Limits {

@@ -412,6 +412,7 @@ fn check(domain: &Domain, text: &str, expected: &[String], is_ordered: bool, eve
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
+    /// It shows PLAN-1 and SCAN-1.
     #[test]
     fn all_plans_give_what_the_guide_says(
         data in data(),
@@ -426,6 +427,7 @@ proptest! {
         check(&domain, &text, &expected, false, every);
     }
 
+    /// It shows SCAN-2.
     #[test]
     fn all_plans_give_the_same_order(
         data in data(),
@@ -461,7 +463,7 @@ proptest! {
         check(&domain, &text, &expected, true, every);
     }
 
-    /// TRACE-1: other items come, change and go between pages.
+    /// TRACE-1: other items come, change and go between pages. It shows PAGE-1.
     #[test]
     fn items_that_do_not_change_are_neither_missed_nor_repeated(
         data in data(),
