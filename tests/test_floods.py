@@ -131,7 +131,7 @@ def test_bodies_that_almost_come_give_way(tmp_path):
 
 
 def test_idle_connections_take_no_place_of_a_client(tmp_path):
-    """4,096 of them took all places: clients and the health heard 503."""
+    """4,096 of them took all places: clients and the health heard 503. It shows CONN-1."""
     with Server(tmp_path) as server:
         before = server.client(**CLIENT)
         before.create_domain(DomainName="floods")
@@ -230,6 +230,7 @@ def said(server):
 
 
 def test_the_control_socket_has_places_of_its_own(tmp_path):
+    """It shows CONN-1."""
     with Server(tmp_path, "--connections-max", "20") as server:
         with flood(server, 200, b"GET / HTTP/1.1\r\n"):
             listed = fader("keys", "list", "--data", server.data, home=tmp_path)

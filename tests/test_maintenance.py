@@ -95,6 +95,7 @@ def are_whole(places):
 
 
 def test_a_rolling_restart_refuses_nothing(cluster):
+    """It shows ROUTE-5."""
     cluster.await_whole()
     cluster.await_chains(are_whole)
     with Load(cluster) as load:

@@ -156,6 +156,7 @@ def cluster(tmp_path):
 
 
 def test_nodes_come_and_go_while_clients_write(cluster):
+    """It shows FOLDERS-1, FOLDERS-2 and COORD-6."""
     sdb = asking(cluster.clients()[0], MIXED)
     for domain in DOMAINS:
         sdb.create_domain(DomainName=domain)

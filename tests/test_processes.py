@@ -125,7 +125,8 @@ def test_a_stopped_head_is_replaced_and_comes_back(cluster):
 
 @pytest.mark.parametrize("cluster", ["star", "chain"], indirect=True)
 def test_a_member_whose_disk_hangs_is_replaced_and_comes_back(cluster):
-    """Its process lives and keeps its session; nothing but its own thread knows."""
+    """Its process lives and keeps its session; nothing but its own thread knows.
+    It shows LEASE-3."""
     cluster.await_whole()
     with Load(cluster) as load:
         for of in ["head", "serving"]:
@@ -280,6 +281,7 @@ def domains(client):
 
 
 def test_domains_are_on_chains_and_asked_for_anywhere(cluster):
+    """It shows ROUTE-3."""
     cluster.await_whole()
     cluster.await_chains(is_whole)
     before = commits(cluster)
@@ -589,6 +591,7 @@ def test_an_old_copy_of_a_members_folder_is_told(cluster):
 
 
 def test_an_old_copy_of_one_chains_folder_has_none_begin(cluster):
+    """It shows PROC-3."""
     cluster.await_whole()
     before = cluster.await_chains(is_whole)
     for name in ("n1", "n2"):

@@ -224,7 +224,8 @@ def test_digests_lengths_and_signatures_are_judged(server, s3, bucket):
 
 
 def test_a_body_that_is_refused_by_its_head_is_not_asked_for(server, bucket):
-    """A client that expects 100 Continue hears the refusal, and sends nothing."""
+    """A client that expects 100 Continue hears the refusal, and sends nothing.
+    It shows OBJREQ-1 and SBODY-1."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.putrequest("PUT", f"/{bucket}/k")
     connection.putheader("Content-Length", str(100 * MIB))
@@ -236,6 +237,7 @@ def test_a_body_that_is_refused_by_its_head_is_not_asked_for(server, bucket):
 
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
 def test_presigned_urls(server, bucket, version):
+    """It shows SIGN-4."""
     one = client_of(server.url, signature_version=version)
     sign = one.generate_presigned_url
     put = sign("put_object", {"Bucket": bucket, "Key": "a b", "ContentType": "text/plain"})
@@ -572,6 +574,7 @@ def test_pages_of_other_origins(s3, bucket):
 
 
 def test_bad_bodies_leave_the_old_value(server, s3, bucket):
+    """It shows OBJREQ-2."""
     s3.put_object(Bucket=bucket, Key="k", Body=b"old")
     url = client_of(server.url, signature_version="s3v4").generate_presigned_url(
         "put_object", {"Bucket": bucket, "Key": "k"}

@@ -247,6 +247,7 @@ def check(s3, told, expected, written):
 
 
 def test_an_export_survives_kills_and_is_of_one_moment(tmp_path):
+    """It shows DX-2."""
     with servers.Server(tmp_path) as running:
         expected = begin(running.url)
         arn = start_and_await_its_begin(running.url)

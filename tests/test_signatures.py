@@ -242,6 +242,7 @@ def await_log(server, text):
 
 
 def test_a_hangup_reloads_tls_and_the_log_level_and_ends_nothing(tmp_path):
+    """It shows RELOAD-1 and RELOAD-3."""
     chain, key = certificate(tmp_path)
     first = chain.read_text()
     settings = tmp_path / "fader.toml"

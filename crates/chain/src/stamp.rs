@@ -1,7 +1,7 @@
 //! Names of log entries, and the stamps that order writes.
 //!
 //! Invariants:
-//! - STAMP-1 `(epoch, index)` names one log entry for ever; `EntryId::ZERO` names none.
+//! - `(epoch, index)` names one log entry for ever; `EntryId::ZERO` names none.
 //! - STAMP-2 stamps are totally ordered, lexicographically. The stamp of a strong write at `v` is
 //!   `(v, 0, 0, 0)`, so no eventual write based on `v` sorts below it.
 //!

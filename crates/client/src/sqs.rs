@@ -1,7 +1,7 @@
 //! The contract's queues, over SQS's JSON protocol (AwsJson 1.0).
 //!
 //! Invariants:
-//! - SQSCALL-1 a call whose outcome is in doubt is sent again only if it may happen twice. A name
+//! - a call whose outcome is in doubt is sent again only if it may happen twice. A name
 //!   is resolved to its URL once, by a read.
 //!
 //! Deliberately absent: the Query protocol; FIFO queues, attributes of messages, dead letters.

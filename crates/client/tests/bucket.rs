@@ -351,6 +351,7 @@ async fn a_put_without_effect_or_an_idempotent_one_is_repeated() {
     }
 }
 
+/// It shows POOL-2.
 #[tokio::test]
 async fn bodies_come_as_they_are_read_and_give_connections_back() {
     let settings = Settings {

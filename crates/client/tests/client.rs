@@ -519,7 +519,7 @@ async fn an_unsent_request_is_unavailable() {
     assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
-/// It shows CALL-2 and CHTTP-2.
+/// It shows CALL-2 and CHTTP-2. It shows POOL-1.
 #[tokio::test]
 async fn waiting_for_a_connection_counts_against_the_timeout() {
     for _ in 0..20 {
@@ -539,6 +539,7 @@ async fn waiting_for_a_connection_counts_against_the_timeout() {
     panic!("the second one waits for a connection for nothing");
 }
 
+/// It shows CALL-2.
 #[tokio::test]
 async fn nonsense_is_malformed() {
     let long = Settings {

@@ -13,8 +13,8 @@
 //! holds it in memory, in virtual time, and no better than promised when told so.
 //!
 //! Invariants:
-//! - CLOUD-1 an [`ErrorKind`] says what the caller does next, for every service.
-//! - CLOUD-2 nothing here names a runtime, a socket or a real clock.
+//! - an [`ErrorKind`] says what the caller does next, for every service.
+//! - nothing here names a runtime, a socket or a real clock.
 //!
 //! Deliberately absent: retries (the client's, which knows the congestion window); FIFO queues;
 //! Fader's levels beyond strong and eventual: the contract is what all services have.

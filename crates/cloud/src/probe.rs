@@ -5,8 +5,8 @@
 //! remembered: it is probed again at the next opening, so that a repaired store is used at once.
 //!
 //! Invariants:
-//! - PROBE-1 the probe changes only objects below `_fader/probe`, and deletes those that it made.
-//! - PROBE-2 a failed request is no verdict: the probe fails with it.
+//! - the probe changes only objects below `_fader/probe`, and deletes those that it made.
+//! - a failed request is no verdict: the probe fails with it.
 //!
 //! Deliberately absent: promises that a few requests cannot judge, as that of two racing puts one
 //! wins (`conformance` has it). Also that no proxy repeats a put (nothing can judge it).

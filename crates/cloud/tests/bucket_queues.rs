@@ -355,6 +355,7 @@ fn an_unknown_remove_is_found_out() {
     }
 }
 
+/// It shows STATE-2.
 #[test]
 fn an_old_receipt_removes_and_hides_nothing() {
     let stage = Stage::new(1);
@@ -452,6 +453,7 @@ fn a_deleted_name_rests_a_minute() {
 }
 
 /// A process that starts long after a claim does not wait for the claim's whole time once more.
+/// It shows STORE-2.
 #[test]
 fn a_fresh_process_learns_the_time() {
     let stage = Stage::new(1);
@@ -467,6 +469,7 @@ fn a_fresh_process_learns_the_time() {
     });
 }
 
+/// It shows FRAME-1.
 #[test]
 fn damage_and_foreign_objects_are_named_and_stay() {
     let stage = Stage::new(1);

@@ -119,6 +119,7 @@ fn a_row_group_that_is_cut_off_fails_by_its_number() {
     assert_eq!(text, "row group 1: it is cut off");
 }
 
+/// It shows PARQUET-2.
 #[test]
 fn any_damage_is_a_failure_or_leaves_all_rows() {
     std::panic::set_hook(Box::new(|_| {}));

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Invariants:
-//! - FRESH-1 queues are looked at in the order in which records go through them, and pages after
+//! - queues are looked at in the order in which records go through them, and pages after
 //!   that. So a record that was acknowledged before is seen at one of these places at least.
 //!
 //! Left out: queues that do not show all that they have, as those of SQS.

@@ -1,7 +1,7 @@
 //! The curator: records of a curated collection wait in a queue of proposals for a decision.
 //!
 //! Invariants:
-//! - REVIEW-1 a proposal leaves its queue after its approved records were sent to the
+//! - a proposal leaves its queue after its approved records were sent to the
 //!   pending-update queues, and those that wait on were proposed again. Twice is harmless.
 //!
 //! Deliberately absent: force. Who may send to the pending-update queues and write pages decides

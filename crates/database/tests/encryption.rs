@@ -177,3 +177,23 @@ fn a_grant_lets_another_read_and_a_rotation_takes_what_is_new() {
         assert_eq!(owner.verify("secrets").await.expect("the key").problems, []);
     });
 }
+
+/// It shows VACUUM-3.
+#[test]
+fn a_vacuum_without_the_key_deletes_nothing() {
+    on_all(|model, backend| async move {
+        let own = identity(&model, "own");
+        let owner = owner(&model, backend, &own).await;
+        put(&owner, Level::Basic, 0..30).await;
+        owner.settle().await.expect("a cloud without faults");
+        let before = model.object_keys();
+        let stranger = open(&model, backend, None).await;
+        let refused = stranger.vacuum(std::time::Duration::ZERO).await;
+        let refused = refused.expect_err("its key is missing");
+        assert_eq!(refused.kind, ErrorKind::Denied, "{refused}");
+        let after = model.object_keys();
+        let is_gone = |key: &&String| !after.contains(*key);
+        let is_kept = |key: &&String| key.contains("/pages/") || key.contains("/values/");
+        assert_eq!(before.iter().filter(is_kept).find(is_gone), None);
+    });
+}

@@ -1,7 +1,7 @@
 //! What a request asks of consistency, in headers or parameters, and what its reply tells of it.
 //!
 //! Invariants:
-//! - ASK-1 a request that asks nothing costs a look at the names of its headers and parameters. Its
+//! - a request that asks nothing costs a look at the names of its headers and parameters. Its
 //!   reply is the service's own, byte for byte.
 //! - ASK-2 a name or word that is not known is refused: no client is left believing in what was not
 //!   done.

@@ -6,9 +6,9 @@
 //! generator and outside tools write such logs.
 //!
 //! Invariants:
-//! - HISTLOG-1 an operation returns at or after its call; [`Log::check`] names the first that does
+//! - an operation returns at or after its call; [`Log::check`] names the first that does
 //!   not.
-//! - HISTLOG-2 equal times are concurrent: of two operations the first ended before the second only
+//! - equal times are concurrent: of two operations the first ended before the second only
 //!   if its return is less than the second's call.
 //!
 //! Deliberately absent: files and their formats (`measure`), clocks, randomness.

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - WAKE-1 while anything waits, a timer runs and looks again no later than the windows ask. Or
 //!   every one that waits has been woken, and the first to look starts a timer.
-//! - WAKE-2 while the state is locked no waker is called and nothing is spawned: both may drop a
+//! - while the state is locked no waker is called and nothing is spawned: both may drop a
 //!   task, and with it a place.
 
 use std::fmt;

@@ -5,7 +5,7 @@
 //! attribute, which no item has, is absent. The strong variant of a get is a consistent read.
 //!
 //! Invariants:
-//! - STRESS-1 every put of a run writes another value, so that its log can be judged.
+//! - every put of a run writes another value, so that its log can be judged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -417,6 +417,7 @@ async fn damage_of_bytes_is_found_and_never_served() {
     node.close().await;
 }
 
+/// It shows TE-2.
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_are_missing_are_told() {
     let folder = tempfile::tempdir().unwrap();

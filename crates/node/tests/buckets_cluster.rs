@@ -196,6 +196,7 @@ async fn a_member_with_an_empty_folder_is_filled_with_bytes() {
     world.node.close().await;
 }
 
+/// It shows CB-2.
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_a_member_lost_come_from_another() {
     let mut world = World::start(Wiring::Star).await;
@@ -221,6 +222,7 @@ async fn bytes_that_a_member_lost_come_from_another() {
     world.node.close().await;
 }
 
+/// It shows COLLECT-4.
 #[tokio::test(flavor = "multi_thread")]
 async fn replaced_deleted_and_abandoned_blocks_go_at_every_member() {
     let mut world = World::start(Wiring::Star).await;

@@ -436,6 +436,7 @@ fn a_cut_at_every_operation_loses_nothing() {
     assert!(30 < cut, "only {cut} operations were cut");
 }
 
+/// It shows THREAD-3.
 #[test]
 fn a_cut_at_random_operations_loses_nothing() {
     for seed in 0..seeds(200) {

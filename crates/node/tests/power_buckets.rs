@@ -341,6 +341,7 @@ fn seeds(default: u64) -> u64 {
     std::env::var("FADER_POWER_SEEDS").map_or(default, |seeds| seeds.parse().unwrap())
 }
 
+/// It shows COLLECT-3.
 #[test]
 fn a_cut_at_random_operations_leaves_every_object_whole() {
     for seed in 0..seeds(60) {

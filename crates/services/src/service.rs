@@ -6,8 +6,8 @@
 //! carries.
 //!
 //! Invariants:
-//! - SEAM-1 everything here is a function of its arguments: no clock, no randomness, no state.
-//! - SEAM-2 `class`, `target` and `sight` depend on the request alone, so that every node of a
+//! - everything here is a function of its arguments: no clock, no randomness, no state.
+//! - `class`, `target` and `sight` depend on the request alone, so that every node of a
 //!   cluster routes it the same way.
 
 use std::time::Duration;

@@ -5,9 +5,9 @@
 //! [`Call`]s are all that the black-box checks look at. [`Event`]s are what no client can see.
 //!
 //! Invariants:
-//! - MOMENT-1 moments are distinct and grow. `step` counts the events of the run, so "acknowledged
+//! - moments are distinct and grow. `step` counts the events of the run, so "acknowledged
 //!   before it was invoked" is never a matter of two equal times.
-//! - MOMENT-2 an entry is recorded each time a member learns that it is committed, in order. What a
+//! - an entry is recorded each time a member learns that it is committed, in order. What a
 //!   state transfer gives a member is not.
 //!
 //! Deliberately absent: messages, and everything a check can derive.

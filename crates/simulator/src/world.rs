@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! - WORLD-1 the same plan and guards give the same history, byte for byte.
-//! - WORLD-2 what a replica is told is what its shell may tell it. Clocks drift within rho, records
+//! - what a replica is told is what its shell may tell it. Clocks drift within rho, records
 //!   survive as a prefix, and messages were once sent.
 //!
 //! Deliberately absent: forged messages, and clocks whose rates are beyond rho while their machine
@@ -196,7 +196,7 @@ impl World {
             .position(|machine| machine.node == node)
     }
 
-    /// A moment that no other equals (MOMENT-1).
+    /// A moment that no other equals.
     fn moment(&mut self) -> Moment {
         self.moments += 1;
         Moment {

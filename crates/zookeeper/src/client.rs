@@ -1,7 +1,7 @@
 //! The keeper of connections: it asks one server as long as that answers, and then another.
 //!
 //! Invariants:
-//! - ZKWIRE-4 a request goes over a connection that the server has not ended for all that is known.
+//! - a request goes over a connection that the server has not ended for all that is known.
 //!   One that was idle for half of its time is replaced.
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - ZKWIRE-2 a connection of which a request was not answered in time is given up: what came of
 //!   the request is not known.
-//! - ZKWIRE-3 a server that is behind what was seen before refuses the connection (its own rule; we
+//! - a server that is behind what was seen before refuses the connection (its own rule; we
 //!   say what we saw).
 //! - (ZKWIRE-5) what is kept was read on this connection, with a watch that has not fired.
 //!

@@ -705,3 +705,25 @@ fn rm2_a_chain_is_not_left_to_a_member_that_may_be_gone() {
     };
     assert_eq!(members_of(&next(&current, &ended).unwrap()), "3 1s");
 }
+
+/// It shows CTRL-9.
+#[test]
+fn the_version_of_a_chain_rises_with_that_of_the_cluster_and_never_falls() {
+    let of = |version, known| {
+        let current = Configuration {
+            version,
+            ..chain(7, "1 2")
+        };
+        let observed = ObservedState {
+            version: known,
+            ..observed(&[(1, 1), (2, 1)])
+        };
+        next(&current, &observed).map(|next| next.version)
+    };
+    assert_eq!(of(Version::OLDEST, Version::NEWEST), Some(Version::NEWEST));
+    // A controller that has not heard of the newer version.
+    assert_eq!(of(Version::NEWEST, Version::OLDEST), None);
+    let current = chain(7, "1 2 3");
+    let removed = next(&current, &observed(&[(1, 1), (2, 1)])).unwrap();
+    assert_eq!(removed.version, Version::NEWEST);
+}

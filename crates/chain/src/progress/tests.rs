@@ -33,7 +33,6 @@ fn known_progress_rises_with_reports_and_never_falls() {
     }
 }
 
-/// It shows PROGRESS-1.
 #[test]
 fn an_older_state_of_the_same_epoch_is_less() {
     let known = at(3, (2, 9));

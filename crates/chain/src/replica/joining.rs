@@ -17,7 +17,7 @@
 //!   are persisted, confirmed and not computed (D9).
 //! - JOIN-2 every key below `cursor` is as in the donor's state at `at`. A new donor begins anew,
 //!   and the comparison passes over what is equal already (JN-8).
-//! - JOIN-3 what is compared is what the engine shows: a question waits until it has taken all
+//! - what is compared is what the engine shows: a question waits until it has taken all
 //!   parts.
 //! - JOIN-4 `SyncDone` speaks of the handshake of its own epoch.
 //!

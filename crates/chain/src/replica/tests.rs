@@ -91,6 +91,8 @@ scripts! {
     results_of_idle_clients_are_dropped
     conditions_pipeline
     lost_messages_are_sent_again
+    a_full_member_refuses_writes
+    a_stamp_is_based_on_a_settlement
     a_removed_value_does_not_return_with_a_member
     an_operation_is_judged_by_ids
     the_writes_of_a_member_are_handed_off

@@ -46,7 +46,6 @@ fn bytes_are_frozen() {
         .assert_eq(&shown.join(" "));
 }
 
-/// It shows STAMP-1.
 #[test]
 fn entries_are_named_by_epoch_and_index() {
     assert_eq!(EntryId::new(3, 300).to_string(), "3.300");

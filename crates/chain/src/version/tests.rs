@@ -21,7 +21,6 @@ fn a_process_that_is_missing_may_come_back_as_an_older_one() {
     assert_eq!(risen(2, &[]), 2);
 }
 
-/// It shows CTRL-9.
 #[test]
 fn it_never_falls() {
     assert_eq!(risen(3, &[2, 2, 2]), 3);

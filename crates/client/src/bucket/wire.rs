@@ -2,8 +2,8 @@
 //! again. Bodies go out as they are held, and come in as they are read.
 //!
 //! Invariants:
-//! - BWIRE-1 only the endpoint's own host is spoken to.
-//! - BWIRE-2 a request's place in its window is given back when the head of its reply is there. So
+//! - only the endpoint's own host is spoken to.
+//! - a request's place in its window is given back when the head of its reply is there. So
 //!   a slow reader, or one that reads several objects at once, holds connections but no places.
 
 use std::fmt;

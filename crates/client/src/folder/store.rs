@@ -6,7 +6,7 @@
 //! - FOLDER-3 a put is answered after three things are durable: its body with its records, its
 //!   name, and every folder on the way. A deletion is answered after the name's absence is durable;
 //!   a refused condition, after the state that refused it is.
-//! - FOLDER-4 an ETag is 128 random bits, drawn for each put.
+//! - an ETag is 128 random bits, drawn for each put.
 //! - FOLDER-6 a sync that callers share began after the change of each (`syncs.rs`).
 
 mod staged;

@@ -1,9 +1,9 @@
 //! Lists, in the order of keys.
 //!
 //! Invariants:
-//! - FOLDER-5 the names of one folder are those of one moment. What is told of a key was so no
+//! - the names of one folder are those of one moment. What is told of a key was so no
 //!   earlier than what was told of the keys before it. (A queue in a bucket relies on it: rule
-//!   SQSCALL-1.)
+//!   BQUEUE-1.)
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// It shows CXML-2.
 #[test]
 fn a_select_reply() {
     let root = Element::parse(
@@ -35,6 +36,7 @@ fn white_space_in_text_is_kept() {
     assert_eq!(root.child_text("b"), "\n x <> y\t");
 }
 
+/// It shows CXML-1.
 #[test]
 fn malformed_documents_are_refused() {
     let deep = format!("{}x{}", "<a>".repeat(17), "</a>".repeat(17));

@@ -46,7 +46,7 @@ pub enum Guard {
     RemoveAfterPut,
     /// BQUEUE-10: states without a segment are deleted.
     Orphans,
-    /// BQUEUE-1: names do not repeat; the mutant counts, and puts without a condition.
+    /// BQUEUE-1, NAME-2: names do not repeat; the mutant counts, and puts without a condition.
     RandomNames,
     /// BQUEUE-1: the same; the mutant counts, and puts if absent.
     RandomNamesIfAbsent,
@@ -73,7 +73,7 @@ pub enum Guard {
     ListBeforeSettings,
     /// BQUEUE-12: names of segments carry the incarnation.
     QueueIncarnation,
-    /// BLOG-2: a slot is created if absent.
+    /// BLOG-2, LOG-1: a slot is created if absent.
     SlotIfAbsent,
     /// BLOG-2: an unknown PUT is resolved before the next slot.
     ResolveFirst,

@@ -2,7 +2,7 @@
 //! BQUEUE-1 and BQUEUE-10).
 //!
 //! Invariants:
-//! - LISTING-1 a state is left over only if a key behind its segment's was listed, or the list's
+//! - a state is left over only if a key behind its segment's was listed, or the list's
 //!   end.
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! states of those that other processes probably hold are read.
 //!
 //! Invariants:
-//! - RECEIVER-1 a receive says that there is nothing only after a list that began after it did.
+//! - a receive says that there is nothing only after a list that began after it did.
 //! - RECEIVER-2 a receive tries all segments of such a list, however many pages it has and however
 //!   long list and claims take.
 

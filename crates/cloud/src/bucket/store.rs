@@ -2,7 +2,7 @@
 //! was refused, or is unknown.
 //!
 //! Invariants:
-//! - STORE-1 each PUT is sent once. A repetition is its caller's decision.
+//! - each PUT is sent once. A repetition is its caller's decision.
 //! - STORE-2 each answer's times are noted (rule BQUEUE-11).
 
 use std::sync::Arc;

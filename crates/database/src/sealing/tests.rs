@@ -34,6 +34,7 @@ fn an_identity_is_its_text() {
     }
 }
 
+/// It shows SEAL-2.
 #[test]
 fn a_sealed_record_opens_with_its_key_at_its_place() {
     let entropy = Counted::default();

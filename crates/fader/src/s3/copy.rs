@@ -3,7 +3,7 @@
 //! Invariants:
 //! - COPY-1 an object is compared with its file by size and ETag. One that is the same is passed
 //!   over, so that an interrupted copy goes on where it was.
-//! - COPY-2 a file has its name only when it is whole and was compared with its object.
+//! - a file has its name only when it is whole and was compared with its object.
 //! - COPY-3 no key names a file outside the folder that is copied to.
 //!
 //! Deliberately absent: metadata, versions, links to folders.

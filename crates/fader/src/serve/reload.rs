@@ -3,7 +3,7 @@
 //! Invariants:
 //! - RELOAD-1 the signal never ends the process. What cannot be read is told, and the old values
 //!   stay.
-//! - RELOAD-2 only the certificate, its key, those that ZooKeeper and this process know each other
+//! - only the certificate, its key, those that ZooKeeper and this process know each other
 //!   by, and the log level change. All else needs a restart.
 //! - RELOAD-3 all of them are replaced, or none.
 

@@ -31,6 +31,7 @@ fn query_and_form_are_read_together_and_sorted() {
     );
 }
 
+/// It shows PARAM-2.
 #[test]
 fn unreadable_input_is_refused() {
     for (query, form, expected) in [

@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// It shows CONN-2.
 #[tokio::test]
 async fn a_panic_is_caught_and_nothing_else_is() {
     assert_eq!(caught(pin!(async { 7 })).await, Some(7));

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Invariants:
-//! - CHUNK-1 no byte is copied or held: only a line that is cut is, up to [`LINE_BYTES_MAX`].
+//! - no byte is copied or held: only a line that is cut is, up to [`LINE_BYTES_MAX`].
 //! - CHUNK-2 the end is reached only after every chunk's signature, and that of the trailer, was
 //!   what was computed, where the body is signed.
 //!

@@ -101,6 +101,7 @@ mod tests {
         Place::read(path, host, &["localhost".to_owned()]).expect("it is a place")
     }
 
+    /// It shows SPLACE-1.
     #[test]
     fn a_bucket_stands_in_the_path_or_in_the_host() {
         for (path, host, bucket, key) in [

@@ -12,7 +12,7 @@
 //!   parameter.
 //! - SIGN-2 no client learns by a shortcut. For an unknown key a signature is computed too, and a
 //!   disabled key is refused as an unknown one. Only the log tells them apart.
-//! - SIGN-3 signatures are compared in constant time.
+//! - signatures are compared in constant time.
 //!
 //! Deliberately absent: session tokens. One that is sent is signed like any parameter, and means
 //! nothing.

@@ -29,6 +29,7 @@ fn heads() {
     }
 }
 
+/// It shows MCONN-1.
 #[test]
 fn malformed_heads() {
     for head in [
@@ -59,6 +60,7 @@ async fn serve(listener: TcpListener, replies: Vec<&'static [&'static str]>) {
     }
 }
 
+/// It shows MCONN-2.
 #[tokio::test]
 async fn exchanges() {
     let replies: Vec<&'static [&'static str]> = vec![

@@ -18,6 +18,7 @@ fn start(sequence: u64, intended: u64) -> Step {
 
 const SECOND: u64 = 1_000_000_000;
 
+/// It shows LOOP-1.
 #[test]
 fn an_open_loop_keeps_to_its_schedule() {
     let mut generator = open(10.0, Until::Elapsed(Duration::from_millis(350)));

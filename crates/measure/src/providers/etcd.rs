@@ -5,7 +5,7 @@
 //! its own to one member; clients are dealt to the members in turn.
 //!
 //! Invariants:
-//! - ETCD-1 an answer is never longer than [`ANSWER_BYTES_MAX`], and never awaited longer than
+//! - an answer is never longer than [`ANSWER_BYTES_MAX`], and never awaited longer than
 //!   [`ANSWER_TIME_MAX`].
 
 use std::collections::BTreeMap;

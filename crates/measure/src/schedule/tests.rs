@@ -37,6 +37,7 @@ fn constant_arrivals_do_not_drift() {
     assert_eq!(schedule.nth(3_000_000 - 4), Some(1_000 * 1_000_000_000));
 }
 
+/// It shows ROUNDS-2.
 #[test]
 fn poisson_arrivals_have_the_rate_and_the_spread() {
     const COUNT: usize = 100_000;

@@ -2,7 +2,7 @@
 //! any that has it.
 //!
 //! Invariants:
-//! - CB-1 a block is *held* for its uploader when the head holds it; the others are asked, too, and
+//! - a block is *held* for its uploader when the head holds it; the others are asked, too, and
 //!   waited for a moment. BGATE-1 stands behind it: a member without the bytes fetches them before
 //!   it logs their row.
 //! - CB-2 a block is gone when every member of the newest configuration says so.
@@ -47,7 +47,7 @@ impl Cluster {
         }
     }
 
-    /// Has the members of the newest configuration hold a block (CB-1).
+    /// Has the members of the newest configuration hold a block.
     ///
     /// # Errors
     /// [`Refusal`]: the head does not hold it.

@@ -7,9 +7,9 @@
 //! would hold up all. What they share is the session, with its ping, and the connections.
 //!
 //! Invariants:
-//! - PROC-1 a process serves nothing before the coordinator gave its disks sessions, under its
+//! - a process serves nothing before the coordinator gave its disks sessions, under its
 //!   name.
-//! - PROC-2 its session ends, in order, after its members.
+//! - its session ends, in order, after its members.
 //! - PROC-3 none of its members lives before all its folders were found to be what they should be.
 //!   If one is an old copy, nothing is served. One that is damaged waits, and the others live.
 

@@ -2,8 +2,8 @@
 //! the member another incarnation when one is over (FN-1, FN-6, I24).
 //!
 //! Invariants:
-//! - LEASE-1 a lease counts from before its ping was sent (FN-1).
-//! - LEASE-2 configurations are read again on each ping: a missed change delays, and no more
+//! - a lease counts from before its ping was sent (FN-1).
+//! - configurations are read again on each ping: a missed change delays, and no more
 //!   (COORD-4, I24).
 //! - LEASE-3 nothing here waits for the member's thread, which may stand still (SL-6).
 

@@ -5,7 +5,7 @@
 //! request up.
 //!
 //! Invariants:
-//! - SOURCE-1 operations and snapshot are of one moment: an operation leaves when its settlement is
+//! - operations and snapshot are of one moment: an operation leaves when its settlement is
 //!   applied.
 
 use std::sync::Arc;

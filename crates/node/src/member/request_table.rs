@@ -2,8 +2,8 @@
 //! state as the replica knows it. The replica asks here (`fader_chain::Host`).
 //!
 //! Invariants:
-//! - TABLE-1 a request is answered once: as decided, or that its outcome is unknown.
-//! - TABLE-2 `committed` is the engine's state as of the last entry that the replica was told is
+//! - a request is answered once: as decided, or that its outcome is unknown.
+//! - `committed` is the engine's state as of the last entry that the replica was told is
 //!   applied.
 
 use std::cell::RefCell;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants:
-//! - TOKEN-2 what is sealed is what a replica made of its reply in the step of the reply, or what
+//! - what is sealed is what a replica made of its reply in the step of the reply, or what
 //!   came with the request. Every answer to a request whose token opened carries the next one.
 //!
 //! A request without a session costs a look at an `Option`.

@@ -1,7 +1,7 @@
 //! What other members, and the node that takes an upload, ask of a member's blocks.
 //!
 //! Invariants:
-//! - SH-1 a block is *gone* when its bytes are not here and the applied state, looked at after
+//! - a block is *gone* when its bytes are not here and the applied state, looked at after
 //!   that, has no row of it. Of the member that sent the row's record that means: the row was
 //!   removed, at or below the safe point.
 
@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// SH-1: the bytes are not here.
+    /// The bytes are not here.
     fn without(&self, id: BlockId) -> BlockTold {
         match blocks::row(&*self.engine.snapshot(), id.0) {
             Ok(None) => BlockTold::Gone,

@@ -6,10 +6,9 @@
 //! touches the log, so the latency of a lone write is one wake-up, one write and one sync.
 //!
 //! Invariants:
-//! - THREAD-1 see `requests`.
-//! - THREAD-2 a reader who got an answer sees what it says: replies leave after the engine has it.
+//! - a reader who got an answer sees what it says: replies leave after the engine has it.
 //! - THREAD-3 the log lets go of nothing that the engine has not made durable.
-//! - THREAD-4 between two turns, all records are written and all that is committed is applied.
+//! - between two turns, all records are written and all that is committed is applied.
 //!
 //! Deliberately absent: rules of the chain; those are `fader_chain::Replica`'s. What is due beside
 //! requests is in `upkeep`.

@@ -10,8 +10,8 @@
 //! again: it has the same answer.
 //!
 //! Invariants:
-//! - BCONN-1 a node has at most [`CALLS_MAX`] connections to another one; who needs one more waits.
-//! - BCONN-2 of a caller at most [`HOSTED_MAX`] are served; one more ends the oldest.
+//! - a node has at most [`CALLS_MAX`] connections to another one; a further caller waits.
+//! - of a caller at most [`HOSTED_MAX`] are served; one more ends the oldest.
 //! - BCONN-3 an answer is that of the question before it: a connection on which anything failed
 //!   ends.
 //!

@@ -495,6 +495,7 @@ fn a_client_that_goes_is_told_of_at_once_and_the_answer_is_still_taken() {
     });
 }
 
+/// It shows BP-3, of a request that another node answers.
 #[test]
 fn a_caller_waits_no_longer_than_its_bound() {
     let (_, one, _two) = two();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants:
-//! - COLLECT-1 the wait of garbage is one of this process's monotonic clock. It begins when this
+//! - the wait of garbage is one of this process's monotonic clock. It begins when this
 //!   process saw the row, at or below the safe point. A new head begins anew.
 //! - COLLECT-2 a row goes after its garbage's wait, or after its attempt's fence was committed.
 //! - COLLECT-3 garbage's own row goes last.
@@ -155,7 +155,7 @@ impl Rounds {
                         tracing::warn!(%error, %chain, "blocks that are to go were not read");
                     }
                 }
-                // COLLECT-1: who becomes head again begins anew.
+                // A member that becomes head again begins anew.
                 None => {
                     drop(self.chains.remove(&chain));
                     if let Some(keeper) = cluster.local_member() {
@@ -245,7 +245,7 @@ impl Collecting {
         Ok(())
     }
 
-    /// COLLECT-1: the wait of what is seen now begins.
+    /// The wait of what is seen now begins.
     fn see_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let now = clock::monotonic_ms();
         let safe_point = of.head.safe_point();

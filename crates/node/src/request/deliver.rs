@@ -1,7 +1,7 @@
 //! The way of a request on a chain to a member that can take it: here, or in another process.
 //!
 //! Invariants:
-//! - ROUTE-1 a request is handed off once: who gets one that is not for it says so.
+//! - a request is handed off once: who gets one that is not for it says so.
 //! - ROUTE-5 a request that no member has taken goes on to where the member is now, until its time
 //!   is over. So a move of the head refuses nothing.
 
@@ -129,7 +129,7 @@ impl Router {
             Err(refusal) if refusal.kind == Kind::Elsewhere && reach == Reach::Here => {
                 return Err(refusal);
             }
-            // TOKEN-2: the session goes on.
+            // The session goes on.
             told => told.unwrap_or_else(|refusal| refusal.of_service(service).into()),
         };
         let (seal, account) = (&self.seal, &call.account);

@@ -4,7 +4,7 @@
 //! when one has not answered for a moment, and the first answer counts.
 //!
 //! Invariants:
-//! - ROUTE-2 a write is handed off again only while it is certain that no member took it, or under
+//! - a write is handed off again only while it is certain that no member took it, or under
 //!   one name.
 
 use std::sync::atomic::Ordering;

@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! - DOMAIN-1 'c' of an account counts its entries in 'd', 'o' those of another kind in 'e'.
-//! - DOMAIN-3 'l' has the names of an account that are the cluster's, each with its entry in 'e'.
+//! - 'l' has the names of an account that are the cluster's, each with its entry in 'e'.
 //! - DOMAIN-2 a collection id is given once: 'n' is greater than every id ever given.
 
 use bytes::Bytes;

@@ -254,6 +254,7 @@ fn one_attempt_has_a_turn_until_its_lease_is_over() {
     assert_eq!(chain.claim(&export, 3), Err(Code::NotYours));
 }
 
+/// It shows EXPORT-1.
 #[test]
 fn a_domain_stays_until_its_exports_have_ended() {
     let mut chain = Chain::new();
@@ -271,6 +272,7 @@ fn a_domain_stays_until_its_exports_have_ended() {
     assert!(chain.get(&export).is_ok());
 }
 
+/// It shows EXPORT-3.
 #[test]
 fn exports_are_listed_in_order_and_pages_of_an_account_or_a_domain() {
     let mut chain = Chain::new();

@@ -52,7 +52,7 @@ fn result<'a>(deeds: impl Iterator<Item = &'a Deed>) -> Option<&'a str> {
 }
 
 /// Nothing that was acknowledged is lost, and the state is that of the operations in the order of
-/// their stamps. A transaction of unknown outcome has any place, or none.
+/// their stamps. A transaction of unknown outcome has any place, or none (DB-10).
 fn kept(
     history: &History,
     end: &BTreeMap<String, String>,

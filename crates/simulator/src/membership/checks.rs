@@ -95,6 +95,7 @@ impl World {
             }
             Op::Create(Path::Chain(chain), Data::Chain(next))
             | Op::Set(Path::Chain(chain), Data::Chain(next), _) => {
+                // FN-1, FN-3: a lease that began later, or lasts longer, is still held here.
                 self.count("FN-2");
                 let is_wronged = |member: &MemberIncarnation| {
                     let (mut members, mut absent) = (next.members.iter(), next.absent.iter());

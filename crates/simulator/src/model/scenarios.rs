@@ -240,6 +240,7 @@ fn normal(wiring: Wiring) -> Vec<Scenario> {
                 ],
             )
         },
+        // WR-3, MEMLOG-1: entries come late, early and again.
         Scenario {
             members: 2,
             delivery: Delivery::AnyOrder,
@@ -339,6 +340,7 @@ fn larger(wiring: Wiring) -> Vec<Scenario> {
                 vec![put("k", "a"), put("k", "b")],
             )
         },
+        // RD-5: the commit point crashes while it is asked.
         Scenario {
             crashes: 1,
             retries: 1,

@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// It shows MWORLD-4.
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let [one, other] = [(); 2].map(|()| run(3, &Guards::default(), None, true));

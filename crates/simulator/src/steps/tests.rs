@@ -11,6 +11,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
+/// It shows STEP-8 and COUNTER-1.
 #[test]
 fn nothing_is_wrong_with_the_first_seeds() {
     let mut claims: BTreeMap<&str, usize> = BTreeMap::new();

@@ -225,7 +225,10 @@ impl World {
         let here = &mut self.machines[machine];
         if !here.is_copy {
             let node = here.node;
-            self.fail("COORD-5", format!("{node} is refused with its own disk"));
+            self.fail(
+                "COORD-5",
+                format!("PROGRESS-1: {node} is refused with its own disk"),
+            );
             return;
         }
         (here.is_copy, here.is_spoilt) = (false, true);

@@ -15,6 +15,7 @@ const CHOICE: Choice = Choice {
     profile: None,
 };
 
+/// It shows WORLD-1.
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 1..6 {
@@ -50,7 +51,8 @@ fn nothing_is_wrong_with_the_first_seeds_of_a_theme() {
 #[test]
 fn nothing_is_wrong_with_seeds_that_failed() {
     let failed = [
-        // TRACE-22: a retry made a member offer what its log settles further on than its engine is.
+        // TRACE-21, TRACE-22: a retry made a member offer what its log settles further on than its
+        // engine is.
         (Some(RunProfile::Names), 764),
         // JN-5: the safe point rose while a member had not applied what came above its gap. The
         // result of an operation that it held was dropped, and it had the head settle it again.
@@ -162,6 +164,7 @@ fn put(key: &'static str) -> Request {
     }
 }
 
+/// It shows WR-2 and WC-2.
 #[test]
 fn operations_take_as_many_delays_as_the_protocol_says() {
     let eventual = |quorum| Level::Eventual {
@@ -183,6 +186,7 @@ fn operations_take_as_many_delays_as_the_protocol_says() {
     }
 }
 
+/// It shows RD-3.
 #[test]
 fn a_dirty_read_takes_one_question_at_most() {
     let mut asked = 0;

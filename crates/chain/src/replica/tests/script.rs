@@ -21,6 +21,7 @@
 //! hold 2 · take 2                   its engine is slow to take entries; takes them all
 //! floor 1.4 · window 2 · floors     the safe point of later configurations; of later starts; shows
 //!                                   its reports
+//! bounds 2 1                        of later starts: entries without a commit, own operations
 //! idle 1000 · names 1               of later starts; what is kept of names
 //! same 1 2 · marks 1 · links        compare engines; what is left to collect; what is under way
 //! compared 1                        how often member 1 compared a part of what it fills from
@@ -168,6 +169,10 @@ impl Script {
                 cluster.lossy.epoch = number(0)?.into();
             }
             "window" => cluster.settings.window_entries = words[0].parse()?,
+            "bounds" => {
+                cluster.settings.uncommitted_max = words[0].parse()?;
+                cluster.settings.own_operations_max = words[1].parse()?;
+            }
             "floors" => cluster.shows_safe_points = true,
             "same" => self.compare(number(0)?, number(1)?),
             "marks" => self.marks(number(0)?)?,

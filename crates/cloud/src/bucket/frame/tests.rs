@@ -118,6 +118,7 @@ fn settings_have_these_bytes() {
     }
 }
 
+/// It shows FRAME-1.
 #[test]
 fn one_kind_is_not_read_as_another() {
     let error = State::decode("the key", &settings(true, Duration::MAX).encode(), 1).unwrap_err();

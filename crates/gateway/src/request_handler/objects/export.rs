@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Invariants:
-//! - DX-1 an attempt writes under names of its own. The one whose manifest-file.json is there first
+//! - an attempt writes under names of its own. The one whose manifest-file.json is there first
 //!   is the export: each later one finds it, and goes on from there.
 //! - DX-2 all items of a manifest are of one snapshot, which has what was acknowledged before the
 //!   export was asked for.
-//! - DX-3 memory is a page of items and a manifest: a line for each file of 64 MiB.
+//! - memory is a page of items and a manifest: a line for each file of 64 MiB.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Bytes of an object on their way out: from the index, and from blocks, a piece at a time.
 //!
 //! Invariants:
-//! - OBJREAD-1 all bytes are of one version: each page of the index is asked for it, by id and
+//! - all bytes are of one version: each page of the index is asked for it, by id and
 //!   ETag.
 
 use std::collections::VecDeque;

@@ -18,6 +18,7 @@ fn a_document_is_read_as_a_tree() {
     assert!(root.need("None").is_err());
 }
 
+/// It shows SXML-1 and SXML-2.
 #[test]
 fn a_malformed_document_is_refused() {
     let deep = format!("{}{}", "<A>".repeat(14), "</A>".repeat(14));

@@ -47,6 +47,7 @@ fn key(hex: &str) -> [u8; KEY_SIZE] {
     bytes(hex).try_into().unwrap()
 }
 
+/// It shows NOISE-1.
 #[test]
 fn the_published_vector_comes_out() {
     let mut ours = Handshake::new(&key(KEY), &bytes(PROLOGUE));

@@ -2,7 +2,7 @@
 //! the system clears its pages first.
 //!
 //! Invariants:
-//! - BU-1 a buffer shows only as many bytes as were asked for, and is shown once all of them were
+//! - a buffer shows only as many bytes as were asked for, and is shown once all of them were
 //!   read.
 
 use std::io;

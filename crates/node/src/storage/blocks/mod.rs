@@ -20,7 +20,7 @@
 //!   no block that is found by its id lies in it. The copies of those that did must be durable with
 //!   their list.
 //! - BSTORE-4 every byte that is returned was compared with its checksum in this read.
-//! - BSTORE-5 at most the newest segment and one that is being rewritten are without a durable
+//! - at most the newest segment and one that is being rewritten are without a durable
 //!   list. Exceptions are those that were given up, or whose process was killed or disk was full at
 //!   their end.
 //! - BSTORE-6 of a block's copies the one in the newest segment counts, so a repair goes to a newer

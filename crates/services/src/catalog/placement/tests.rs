@@ -195,7 +195,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// It shows SAGA-2, SAGA-3 and STEP-8.
+    /// It shows SAGA-2, SAGA-3 and STEP-8. It shows SAGA-4.
     #[test]
     fn a_step_finished_by_any_node_at_any_time_ends_as_if_one_had(
         events in prop::collection::vec(event(), 1..80),

@@ -76,6 +76,7 @@ fn a_list_seeks_past_each_common_prefix() {
     check(&mut world, Command::ListObjects(two), 2);
 }
 
+/// It shows BLAYOUT-1.
 #[test]
 fn a_list_of_objects_reads_no_older_version_and_no_delete_marker() {
     let mut world = World::versioned();

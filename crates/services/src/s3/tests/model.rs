@@ -207,6 +207,7 @@ pub(super) fn compare(script: &[Act], guards: Guards) -> Told {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
+    /// It shows BLAYOUT-2 and BLAYOUT-3.
     #[test]
     fn a_bucket_is_its_model(script in prop::collection::vec(acts(), 1..60)) {
         prop_assert_eq!(compare(&script, Guards::default()), Ok(()));

@@ -6,10 +6,10 @@
 //! values and all do. AND between different attributes, INTERSECTION, OR and NOT combine sets.
 //!
 //! Invariants:
-//! - PRED-1 no two predicates directly under one And (or one Or) have the same field and
+//! - no two predicates directly under one And (or one Or) have the same field and
 //!   quantifier. [`Condition::and`] and [`Condition::or`] fuse them, through parentheses too, so
 //!   both operators are commutative and associative.
-//! - PRED-2 `A is null` is `Not` of a predicate that any value satisfies.
+//! - `A is null` is `Not` of a predicate that any value satisfies.
 //!
 //! `Display` gives the Select text of a condition; parsing that text gives the condition again. It
 //! is therefore the canonical form that page tokens are bound to.

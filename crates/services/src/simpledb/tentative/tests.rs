@@ -46,6 +46,7 @@ fn check_keys(tentative: &Tentative, expected: &[(&Bytes, bool)]) {
     assert_eq!(found, expected);
 }
 
+/// It shows TENT-1 and TENT-2.
 #[test]
 fn operations_are_shown_together_and_forgotten_together() {
     let (service, collection) = filled();

@@ -425,6 +425,7 @@ fn writes_are_not_answered() {
     assert_eq!(error.code, Code::InternalError);
 }
 
+/// It shows CATALOG-1.
 #[test]
 fn a_request_with_a_forgotten_collection_finds_no_domain() {
     let mut service = Service::with_domain();

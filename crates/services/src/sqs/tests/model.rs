@@ -351,6 +351,7 @@ fn step(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
+    /// It shows QL-1 and QL-2.
     #[test]
     fn a_standard_queue_is_its_model(script in prop::collection::vec(acts(), 1..60)) {
         prop_assert_eq!(compare(false, &script, Guards::default()), Ok(()));

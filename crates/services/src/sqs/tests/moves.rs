@@ -126,6 +126,23 @@ fn a_task_moves_to_a_queue_of_choice_at_its_rate_and_can_be_ended() {
     assert_eq!(tasks(&mut chain)[0].status, "CANCELLED");
 }
 
+/// It shows QM-2.
+#[test]
+fn of_one_queue_one_task_runs() {
+    let mut chain = with_letters(3);
+    chain.run(start(None, Some(1))).unwrap();
+    chain.upkeep(100);
+    assert_eq!(chain.code(start(None, None)), Code::InvalidParameterValue);
+    assert_eq!(tasks(&mut chain).len(), 1);
+    for _second in 0..3 {
+        chain.pass(1);
+        chain.upkeep(100);
+    }
+    assert_eq!(chain.counts("failed"), [0, 0, 0]);
+    chain.run(start(None, None)).unwrap();
+    assert_eq!(tasks(&mut chain).len(), 2);
+}
+
 #[test]
 fn a_task_fails_when_there_is_nowhere_to_go() {
     let mut chain = with_letters(3);
