@@ -1,4 +1,5 @@
-//! Ids of rules: one id names one statement in the whole project.
+//! Ids of rules: one id names one statement in the whole project, and a test, a check or a guard
+//! shows it.
 //!
 //! A definition is a bullet of a source's header (`//! - WAL-2 a segment …`). In the protocol's
 //! pages it begins a bold text (`**JN-4**`) or a row (`| HOLE-2 |`).
@@ -39,7 +40,7 @@ struct Rule {
     uses: Vec<String>,
 }
 
-/// Finds ids with several definitions, and uses of ids without one.
+/// Finds ids with several definitions or without evidence, and uses of ids without a definition.
 pub(super) fn check(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
     let (rules, uses) = read(files);
     for (id, places) in &rules {
@@ -58,6 +59,16 @@ pub(super) fn check(files: &[File], diagnostics: &mut Vec<Diagnostic>) {
         if !rules.contains_key(id) {
             let (file, line) = places[0];
             diagnostics.push(file.diagnose(line, format!("no text defines `{id}`")));
+        }
+    }
+    for (id, places) in &rules {
+        let mut uses = uses.get(id).into_iter().flatten();
+        if !uses.any(|(file, line)| is_evidence(file, *line, id)) {
+            diagnostics.push(Diagnostic {
+                path: places[0].path.clone(),
+                line: places[0].line,
+                text: format!("no test, check or guard shows `{id}`"),
+            });
         }
     }
 }
