@@ -137,11 +137,11 @@ pub enum Guard {
     LimitWhole,
     /// D13, HOLE-13: an attached acknowledgement needs a live lease.
     AckAttached,
-    /// GC-5, HOLE-10: what a returning member held is filtered.
+    /// GC-5: what a returning member held is filtered.
     RejoinFilter,
     /// JN-7: what a returning member held is not shown before.
     Quarantine,
-    /// D8, HOLE-21: per element, not per register.
+    /// D8, HOLE-10: per element, not per register.
     FilterPerElement,
     /// I17: accept and safe point are compared as ids.
     CollectByVersion,

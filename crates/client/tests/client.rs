@@ -519,7 +519,7 @@ async fn an_unsent_request_is_unavailable() {
     assert_eq!(put(&client).await.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
-/// It shows CALL-2 and CHTTP-2. It shows POOL-1.
+/// It shows CALL-2, CHTTP-2 and POOL-1.
 #[tokio::test]
 async fn waiting_for_a_connection_counts_against_the_timeout() {
     for _ in 0..20 {

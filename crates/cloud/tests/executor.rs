@@ -108,7 +108,7 @@ fn clocks(process: &Process) -> (Duration, Duration) {
     (clock.monotonic(), clock.wall())
 }
 
-/// It shows PROCESS-2. It shows EXECUTOR-2.
+/// It shows PROCESS-2 and EXECUTOR-2.
 #[test]
 fn clocks_drift_and_are_offset_and_sleeps_follow_the_own_clock() {
     let executor = Executor::new(1);

@@ -1,6 +1,6 @@
 //! The window as a [tower](https://docs.rs/tower) layer, around any client.
 //!
-//! Invariant: L1 the service within is called only in a request's turn, on a clone of its own that
+//! Invariant: the service within is called only in a request's turn, on a clone of its own that
 //! said it was ready.
 
 use std::fmt;

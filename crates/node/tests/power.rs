@@ -424,7 +424,7 @@ fn seeds(default: u64) -> u64 {
     std::env::var("FADER_POWER_SEEDS").map_or(default, |seeds| seeds.parse().unwrap())
 }
 
-/// It shows I22. It shows ENGINE-1, RECORD-1 and RECORD-2.
+/// It shows I22, ENGINE-1, RECORD-1 and RECORD-2.
 #[test]
 fn a_cut_at_every_operation_loses_nothing() {
     let mut cut = 0;

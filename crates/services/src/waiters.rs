@@ -297,7 +297,7 @@ impl Waiters {
         let waiters = self
             .queues
             .get_mut(&queue)
-            .expect("Q3: it was in its queue");
+            .expect("WAITER-3: it was in its queue");
         waiters.remove(&place);
         match waiters.first_key_value() {
             None => {

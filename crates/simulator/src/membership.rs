@@ -308,7 +308,7 @@ impl World {
     fn at_server(&mut self, call: Call) {
         let server = call.server;
         if self.zookeeper.applied(server) < call.seen {
-            // W3: it is behind what was seen.
+            // It is behind what was seen.
             self.reply(call, Outcome::Lost);
             return;
         }

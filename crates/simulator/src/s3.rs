@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   client ── bytes ──▶ members: durable, apart from records
-//!          ── rows, commit ──▶ head: decide ──▶ log ──▶ members with the bytes (B1) ──▶ commit
+//!          ── rows, commit ──▶ head: decide ──▶ log ──▶ members with bytes (BGATE-1) ──▶ commit
 //!   collector at the head: leases over ─▶ fence ─▶ rows go      garbage ─ wait ─▶ rows go
 //! ```
 //!
@@ -81,7 +81,7 @@ const KEYS: [&str; 5] = ["a", "b/1", "b/2", "c", "d"];
 pub enum Rule {
     /// The head takes the row of a block only with the bytes.
     OwnBytes,
-    /// B1: a member logs the row of a block only with the bytes.
+    /// BGATE-1: a member logs the row of a block only with the bytes.
     Gate,
     /// Bytes count when they are synced.
     SyncBytes,

@@ -12,7 +12,7 @@
 //! sender has gone. A finisher ends at any moment, between any two of its steps.
 //!
 //! Invariants:
-//! - M2 the same seed and guards give the same run.
+//! - MWORLD-2 the same seed and guards give the same run.
 //!
 //! Checked at each commit and in the end:
 //! - (COUNTER-1) the counters and what is under way between them are what was added.

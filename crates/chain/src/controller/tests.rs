@@ -92,7 +92,7 @@ fn after(current: &Configuration, observed: &ObservedState) -> String {
 /// A configuration, the incarnations that have sessions, and what follows.
 type Case = (&'static str, &'static [(u32, u128)], &'static str);
 
-/// It shows JN-1, RM-1, RM-2, CTRL-1 and CTRL-3. It shows CONFIG-1.
+/// It shows JN-1, RM-1, RM-2, CTRL-1, CTRL-3 and CONFIG-1.
 #[test]
 fn members_go_with_their_sessions_and_others_take_their_place() {
     let cases: [Case; 9] = [

@@ -2,7 +2,7 @@
 //! state as the replica knows it. The replica asks here (`fader_chain::Host`).
 //!
 //! Invariants:
-//! - a request is answered once: as decided, or that its outcome is unknown.
+//! - TABLE-1 a request is answered once: as decided, or that its outcome is unknown.
 //! - `committed` is the engine's state as of the last entry that the replica was told is
 //!   applied.
 
@@ -143,7 +143,7 @@ impl RequestTable {
     /// Gives a request back, to be answered.
     pub(crate) fn take(&mut self, token: CorrelationId) -> Box<PendingRequest> {
         let work = self.works.get_mut().remove(&token);
-        let work = work.expect("T1: a token is answered once");
+        let work = work.expect("TABLE-1: a token is answered once");
         // It waited, and waits no more, with any outcome.
         if let PendingRequest::Write {
             waiter: Some(waiter),
@@ -294,7 +294,9 @@ impl Host for RequestTable {
 
     fn decide(&self, token: CorrelationId, newest: &dyn View) -> Result<Decided, ViewError> {
         let mut works = self.works.borrow_mut();
-        let work = works.get_mut(&token).expect("T1: it is not answered yet");
+        let work = works
+            .get_mut(&token)
+            .expect("TABLE-1: it is not answered yet");
         match &mut **work {
             PendingRequest::Write {
                 call,
@@ -362,7 +364,9 @@ impl Host for RequestTable {
         tentative: &dyn View,
     ) -> Result<Option<Vec<Accepted>>, ViewError> {
         let mut works = self.works.borrow_mut();
-        let work = works.get_mut(&token).expect("T1: it is not answered yet");
+        let work = works
+            .get_mut(&token)
+            .expect("TABLE-1: it is not answered yet");
         let PendingRequest::Write { call, outcome, .. } = &mut **work else {
             return Ok(None);
         };

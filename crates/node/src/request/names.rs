@@ -3,7 +3,7 @@
 //! Names are looked up in the catalog as this node knows it (`catalog.rs`), which may be behind.
 //! What it says is there is asked of its own chain, by collection. So one that came later under
 //! the same name is not taken for it. What it does not say, or what its chain does not
-//! have, is looked up again in the catalog. That look has all that was acknowledged (D1 of
+//! have, is looked up again in the catalog. That look has all that was acknowledged (SAGA-1 of
 //! `catalog/placement.rs`).
 
 use std::sync::Arc;

@@ -160,7 +160,7 @@ fn keep(coordinator: &ChainCoordinator, incarnation: Identity, is_ending: &Atomi
     }
 }
 
-/// Z10: a ping that reaches the server after its connection was given up changes nothing.
+/// ZNODE-10: a ping that reaches the server after its connection was given up changes nothing.
 #[test]
 fn z10_a_late_ping_erases_no_life() {
     let (place, _) = cluster(shared(), LONG);
@@ -190,7 +190,7 @@ fn z10_a_late_ping_erases_no_life() {
     system.ping(first).unwrap();
 }
 
-/// Z10: a session that ended stays over when its last writes come late.
+/// ZNODE-10: a session that ended stays over when its last writes come late.
 #[test]
 fn z10_a_late_ping_revives_no_session() {
     let (place, other) = cluster(shared(), SESSION);

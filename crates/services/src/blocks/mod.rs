@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A row is in the system collection of its chain; a record that puts one waits for the block's
-//! bytes (B1, which is the node's).
+//! bytes (BGATE-1, which is the node's).
 //!
 //! Invariants:
 //! - SR-1 a row is made by a put alone. The end of a lease changes a row that is there, of the put

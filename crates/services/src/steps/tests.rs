@@ -85,7 +85,7 @@ fn a_collection_of_any_kind_comes_and_goes_by_steps() {
             ..step.clone()
         };
         assert_eq!(take(&raze), (false, None));
-        assert_eq!(take(&step), (true, None), "D2");
+        assert_eq!(take(&step), (true, None), "SAGA-2");
     }
 }
 

@@ -37,14 +37,14 @@ fn an_entry_has_one_more_decided_again_than_it_serves() {
     waiters.stirred(HERE, Stir::Now);
     for served in 0..3 {
         assert_eq!(waiters.pop(), Some(CorrelationId(served)));
-        assert_eq!(waiters.pop(), None, "Q4");
+        assert_eq!(waiters.pop(), None, "WAITER-4");
         waiters.leave(CorrelationId(served));
     }
     assert_eq!(waiters.pop(), Some(CorrelationId(3)));
     waiters.again(CorrelationId(3), NOW).unwrap();
     assert_eq!(waiters.pop(), None, "those behind it would wait too");
     waiters.stirred(HERE, Stir::Now);
-    assert_eq!(waiters.pop(), Some(CorrelationId(3)), "Q2");
+    assert_eq!(waiters.pop(), Some(CorrelationId(3)), "WAITER-2");
 }
 
 #[test]
@@ -190,10 +190,10 @@ proptest! {
                 Event::Leave(_) => {}
                 Event::Decide(is_served) => {
                     let Some(token) = waiters.pop() else { continue };
-                    let at = all.iter().position(|it| it.0 == token.0).expect("Q3");
+                    let at = all.iter().position(|it| it.0 == token.0).expect("WAITER-3");
                     let (_, alike, until) = all[at];
                     let is_first = all[..at].iter().all(|it| it.1 != alike);
-                    prop_assert!(is_first || until <= now, "Q1");
+                    prop_assert!(is_first || until <= now, "WAITER-1");
                     if is_served {
                         waiters.leave(token);
                     }
@@ -215,7 +215,7 @@ proptest! {
         served.sort_unstable();
         prop_assert_eq!(served, all.iter().map(|it| it.0).collect::<Vec<_>>());
         prop_assert_eq!(waiters.bytes, 0);
-        prop_assert!(waiters.deadlines.is_empty() && waiters.queues.is_empty(), "Q3");
+        prop_assert!(waiters.deadlines.is_empty() && waiters.queues.is_empty(), "WAITER-3");
     }
 }
 
@@ -244,5 +244,5 @@ fn when_something_is_due_the_first_of_those_alike_is_decided_again() {
     for token in waiters.end() {
         waiters.leave(token);
     }
-    assert_eq!(waiters.pass(NOW + 99), None, "Q3");
+    assert_eq!(waiters.pass(NOW + 99), None, "WAITER-3");
 }

@@ -299,6 +299,7 @@ fn changing(wiring: Wiring) -> Vec<Scenario> {
                 vec![put("k", "a"), put("k", "b"), tentative("k", "e", 1)],
             )
         },
+        // TRACE-13: both crash, and lose what was not synced.
         Scenario {
             members: 2,
             crashes: 2,

@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// B1: an entry is logged when the bytes of its rows are there, or gone everywhere.
+    /// BGATE-1: an entry is logged when the bytes of its rows are there, or gone everywhere.
     pub(super) fn hear(
         &mut self,
         member: usize,

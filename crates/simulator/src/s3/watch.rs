@@ -69,7 +69,7 @@ impl World {
         if self.model.history.is_empty() {
             self.model.note();
         }
-        // B1, of rows that are there still.
+        // BGATE-1, of rows that are there still.
         let newest = &self.chain.newest;
         let is_there = |id: &u128| blocks::row(newest, *id).expect(READABLE).is_some();
         let rows: Vec<u128> = rows_of(entry).filter(is_there).collect();

@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// It shows MWORLD-2.
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 1..4 {

@@ -97,6 +97,7 @@ fn d4_of_two_replaces_the_newer_alone_covers_the_older() {
     );
 }
 
+/// It shows HOLE-21.
 #[test]
 fn d8_nothing_short_of_live_now_shows_that_no_mark_was_above() {
     let old = |value| [add("b", value)];

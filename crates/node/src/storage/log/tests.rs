@@ -289,7 +289,7 @@ fn every_kind_of_record_comes_back() {
     }
 }
 
-/// It shows WAL-5. It shows WAL-6.
+/// It shows WAL-5 and WAL-6.
 #[test]
 fn a_segment_repeats_what_is_needed_of_those_before() {
     let mut writer = Writer::new(Durability::Disk);

@@ -64,7 +64,7 @@ fn a_name_is_of_its_account_or_of_the_cluster_as_its_kind_says() {
         assert_eq!(id(&view, of_me), None);
         assert_eq!(names(&view, kind, &mine), Vec::<String>::new());
         let count = domains::count(&view, kind, &mine).unwrap();
-        assert_eq!(count, 0, "N1");
+        assert_eq!(count, 0, "DOMAIN-1");
     }
 }
 

@@ -109,18 +109,18 @@ impl Cluster {
         if let Some(placed) = &placed
             && placed.state == State::Live
         {
-            assert_eq!(there, [is_placed(placed)], "D1");
+            assert_eq!(there, [is_placed(placed)], "SAGA-1");
         }
         let is_creating = |placed: &DomainPlacement| placed.state == State::Creating;
         assert_eq!(
             self.is_listed(),
             placed.as_ref().is_some_and(|it| !is_creating(it)),
-            "D1"
+            "SAGA-1"
         );
         let open = placed.iter().filter(|it| it.state != State::Live).count();
-        assert_eq!(unfinished(&self.views[0]).unwrap().len(), open, "D4");
+        assert_eq!(unfinished(&self.views[0]).unwrap().len(), open, "SAGA-4");
         let count = domain_count(&self.views[0], &account()).unwrap();
-        assert_eq!(count, u64::from(placed.is_some()), "N1");
+        assert_eq!(count, u64::from(placed.is_some()), "DOMAIN-1");
     }
 }
 
@@ -195,7 +195,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// It shows SAGA-2, SAGA-3 and STEP-8. It shows SAGA-4.
+    /// It shows SAGA-2, SAGA-3 and SAGA-4.
     #[test]
     fn a_step_finished_by_any_node_at_any_time_ends_as_if_one_had(
         events in prop::collection::vec(event(), 1..80),

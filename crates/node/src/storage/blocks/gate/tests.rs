@@ -82,7 +82,7 @@ fn a_new_epoch_forgets_what_waits() {
     assert!(gate.ready().is_empty());
 }
 
-/// It shows MB-2. It shows HO-1 and MB-1. It shows TE-1.
+/// It shows MB-2, HO-1, MB-1 and TE-1.
 #[test]
 fn bytes_are_reclaimed_at_the_floor_and_damage_is_judged_there() {
     let at = |index| EntryId::new(1, index);

@@ -1,4 +1,5 @@
-//! What a tree says of itself, in its own table: so it becomes durable with what it speaks of (G1).
+//! What a tree says of itself, in its own table: so it becomes durable with what it speaks of
+//! (ENGINE-1).
 
 use bytes::Bytes;
 use fader_chain::{DecodeError, EntryId, Reader, put_varint};

@@ -1,4 +1,4 @@
-//! What the engine held between two commits (G2).
+//! What the engine held between two commits (ENGINE-2).
 //!
 //! Deliberately absent: what keeps it from being merged away; that is the engine's.
 

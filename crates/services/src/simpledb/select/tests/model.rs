@@ -463,7 +463,7 @@ proptest! {
         check(&domain, &text, &expected, true, every);
     }
 
-    /// TRACE-1: other items come, change and go between pages. It shows PAGE-1.
+    /// Other items come, change and go between pages. It shows PAGE-1.
     #[test]
     fn items_that_do_not_change_are_neither_missed_nor_repeated(
         data in data(),
