@@ -8,11 +8,13 @@ use fader_blink::{PageId, Sizes};
 use fader_cloud::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::layout::PendingQueues;
 use crate::level::Level;
 use crate::sealing::{PublicIdentity, SealingKey};
 
-/// The format that this build writes. It reads format 1, which has no indexes, too.
-const FORMAT: u32 = 2;
+/// The format that this build writes. It reads format 1, which has no indexes, and format 2, which
+/// has no queues of leaves, too.
+const FORMAT: u32 = 3;
 /// Bytes of a collection's name, at most.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Pending-update queues of a collection, at most.
@@ -60,8 +62,8 @@ pub struct CollectionSettings {
     pub key: Option<String>,
     /// The weakest level of a transaction that writes to it.
     pub minimum: Level,
-    /// Pending-update queues: 1 to [`QUEUES_MAX`]. More of them let more checkpoints run at once.
-    pub queues: u16,
+    /// Its pending-update queues. More of them let more checkpoints run at once.
+    pub queues: PendingQueues,
     /// Bytes of a leaf, at most.
     pub leaf_bytes: u32,
     /// Bytes of an inner page, at most.
@@ -80,7 +82,7 @@ impl Default for CollectionSettings {
         CollectionSettings {
             key: None,
             minimum: Level::Basic,
-            queues: 1,
+            queues: PendingQueues::default(),
             leaf_bytes: 100_000,
             node_bytes: 57_000,
             is_curated: false,
@@ -100,8 +102,8 @@ pub struct Collection {
     pub key: Option<String>,
     /// The weakest level of a transaction that writes to it.
     pub minimum: Level,
-    /// Number of its pending-update queues.
-    pub queues: u16,
+    /// Its pending-update queues.
+    pub queues: PendingQueues,
     leaf_bytes: u32,
     node_bytes: u32,
     root: String,
@@ -134,7 +136,7 @@ pub struct Index {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Dropped {
     pub(crate) id: CollectionId,
-    pub(crate) queues: u16,
+    pub(crate) queues: PendingQueues,
 }
 
 impl Collection {
@@ -156,7 +158,7 @@ impl Collection {
             return Err(Error::new(ErrorKind::Invalid, context));
         }
         let (id, root) = ids();
-        if !(1..=QUEUES_MAX).contains(&settings.queues) {
+        if !settings.queues.is_possible() {
             let context = format!("a collection has 1 to {QUEUES_MAX} queues");
             return Err(Error::new(ErrorKind::Invalid, context));
         }
@@ -198,6 +200,7 @@ impl Collection {
             id,
             key: None,
             is_curated: false,
+            queues: self.queues.of_index(),
             root: format!("{:032x}", root.0),
             indexes: BTreeMap::new(),
             ..self.clone()

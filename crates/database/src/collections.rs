@@ -11,7 +11,7 @@ use fader_blink::{Page, PageId, Stamp};
 use fader_cloud::{Error, ErrorKind, Result};
 use object_store::PutMode;
 
-use crate::catalogue::{Catalogue, Collection, CollectionId, CollectionSettings};
+use crate::catalogue::{Catalogue, Collection, CollectionId, CollectionSettings, Dropped};
 use crate::database::{Database, Inner, Known, TRIES};
 use crate::store::{Put, catalogue_key, is_passing, key};
 use crate::tree::{edition, random};
@@ -140,12 +140,7 @@ impl Database {
         })
         .await?;
         let pending = self.0.pending(&self.0.store);
-        for queue in pending.queues_of(&collection) {
-            match self.0.store.0.queues.delete(&queue).await {
-                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
+        pending.delete_queues(&Dropped::from(&collection)).await?;
         for id in pages.keys() {
             self.0.store.delete(&key("pages", id.0)).await?;
         }

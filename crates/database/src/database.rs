@@ -9,15 +9,17 @@ use fader_cloud::{Cloud, Error, ErrorKind, Result};
 use object_store::{PutMode, UpdateVersion};
 
 use crate::catalogue::{Catalogue, Collection, CollectionId};
+use crate::layout::PendingQueues;
 use crate::level::Level;
 use crate::options::Options;
-use crate::pending::{Outgoing, Pending};
+use crate::pending::Pending;
 use crate::pool::Pool;
+use crate::routing::{Due, Outgoing};
 use crate::sealing::{Sealer, SealingKey};
 use crate::session::Session;
 use crate::store::{Put, Store, catalogue_key, key};
 use crate::transaction::Transaction;
-use crate::tree::Tree;
+use crate::tree::{LeafQueues, Tree};
 
 /// Leaves that a checkpoint writes at once.
 const LEAVES_AT_ONCE: usize = 16;
@@ -59,12 +61,14 @@ pub(crate) struct Known {
 /// Work of this client that is under way or due.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Collections with a checkpoint to come.
-    pub(crate) checkpoints: BTreeSet<CollectionId>,
+    /// Queues with a checkpoint to come.
+    pub(crate) checkpoints: BTreeSet<Due>,
+    /// Queues whose checkpoint is under way: a second one would lose races to the first.
+    pub(crate) active: BTreeSet<Due>,
     /// Whether transactions are to be finished.
     pub(crate) finishing: bool,
-    /// Collections of transactions that were finished since the last checkpoint was planned.
-    pub(crate) touched: BTreeSet<CollectionId>,
+    /// Queues of transactions that were finished since the last checkpoint was planned.
+    pub(crate) touched: BTreeSet<Due>,
     /// Whether the client is closed.
     pub(crate) is_closed: bool,
 }
@@ -234,6 +238,13 @@ impl Inner {
             splits: None,
             pool: &self.pool,
             root: collection.root(),
+            leaf_queues: match collection.queues {
+                PendingQueues::PerLeaf => Some(LeafQueues {
+                    database: &self.name,
+                    tree: collection.id,
+                }),
+                PendingQueues::PerCollection(_) => None,
+            },
             sizes: collection.sizes(),
             sealer: self.sealer(collection)?,
             at_once: if self.options.is_one_by_one {
@@ -281,7 +292,11 @@ impl Inner {
         let sealed = parts.map(|(tree, records)| {
             let sealer = self.sealer(&tree)?;
             sealer.check()?;
-            Ok((tree, sealer, records))
+            Ok(Outgoing {
+                tree,
+                sealer,
+                records,
+            })
         });
         sealed.collect()
     }

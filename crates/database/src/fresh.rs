@@ -1,7 +1,8 @@
 //! Fresh reads: what is committed and not yet in pages overlays them.
 //!
 //! ```text
-//!  ATOMIC queue ──▶ pending-update queues ──▶ pages        the way of a record, and of the look
+//!  ATOMIC queue ──▶ queues of leaves ──▶ queues of trees ──▶ pages      the way of a record, and
+//!                                                                       of the look
 //! ```
 //!
 //! Invariants:
@@ -18,6 +19,7 @@ use fader_blink::Record;
 use fader_cloud::Result;
 
 use crate::catalogue::{Collection, CollectionId};
+use crate::layout::Place;
 use crate::message::{self, Frame};
 use crate::pending::Pending;
 use crate::sealing::Sealer;
@@ -135,8 +137,11 @@ impl Pending<'_> {
     async fn look_at_updates(&self, looked: &mut Looked) -> Result<bool> {
         let queues = &self.store.0.queues;
         for (id, (tree, sealer, fresh)) in looked {
-            for number in 0..tree.queues {
-                let queue = self.queue(*id, number);
+            // Records of leaves may be sent on to the queue of the tree meanwhile.
+            let leaves = self.leaves_with_queues(*id, tree.queues).await?;
+            let numbers = (0..tree.queues.numbered()).map(Place::Number);
+            for place in leaves.into_iter().map(Place::Leaf).chain(numbers) {
+                let queue = self.queue(*id, place);
                 let Some(texts) = queues.peek_all(&queue, MESSAGES_MAX).await? else {
                     return Ok(false);
                 };

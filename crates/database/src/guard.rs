@@ -27,11 +27,19 @@ pub enum Guard {
     EntryAtVersion,
     /// An update that waits for its insert keeps its entries.
     EntriesOfHidden,
+    /// Records of other pages are sent on before they are removed from the queue of a leaf.
+    ForwardFirst,
+    /// The queue of a leaf is created before the leaf.
+    LeafQueueFirst,
+    /// The queue of a leaf brings records only into a leaf that the tree leads to.
+    LeafOfTree,
+    /// Queues of leaves count as pending, also those that no page leads to.
+    LeafQueuesCount,
 }
 
 impl Guard {
     /// All rules.
-    pub const ALL: [Guard; 12] = [
+    pub const ALL: [Guard; 16] = [
         Guard::PageIfMatch,
         Guard::RightPageFirst,
         Guard::UnknownIsNotLanded,
@@ -44,6 +52,10 @@ impl Guard {
         Guard::EntriesForUnaware,
         Guard::EntryAtVersion,
         Guard::EntriesOfHidden,
+        Guard::ForwardFirst,
+        Guard::LeafQueueFirst,
+        Guard::LeafOfTree,
+        Guard::LeafQueuesCount,
     ];
 }
 

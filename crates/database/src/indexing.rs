@@ -28,6 +28,7 @@ use crate::guard::Guard;
 use crate::index::{self, Entries, INDEXED_KEY_BYTES_MAX};
 use crate::pending::Pending;
 use crate::reflect::{Way, reflect};
+use crate::routing::{Outgoing, Routed};
 use crate::store::Store;
 use crate::tree::{AHEAD_MAX, Fence, Freshness, Landed, Tree, edition, random};
 
@@ -388,7 +389,9 @@ impl Inner {
         }
         let trees = collection.index_trees();
         let parts = trees.filter_map(|tree| Some((tree.clone(), by_tree.remove(&tree.id)?)));
-        pending.send(&self.outgoing(parts.collect())?).await
+        let parts = self.outgoing(parts.collect())?.into_iter();
+        let routed: Vec<Routed> = parts.map(Outgoing::to_tree).collect();
+        pending.send(&routed).await
     }
 }
 

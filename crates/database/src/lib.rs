@@ -26,6 +26,7 @@ mod granting;
 mod guard;
 mod index;
 mod indexing;
+mod layout;
 mod level;
 mod loading;
 mod lookup;
@@ -38,12 +39,14 @@ mod pending;
 mod pool;
 mod reflect;
 mod reviewing;
+mod routing;
 mod sealing;
 mod session;
 mod store;
 mod transaction;
 mod tree;
 mod vacuum;
+mod verifying;
 
 pub use catalogue::{
     Collection, CollectionId, CollectionSettings, INDEXES_MAX, Index, NAME_BYTES_MAX, QUEUES_MAX,
@@ -53,6 +56,7 @@ pub use database::Database;
 pub use guard::{Guard, Guards};
 pub use index::{INDEXED_KEY_BYTES_MAX, IndexRange, IndexValue};
 pub use indexing::IndexReport;
+pub use layout::PendingQueues;
 pub use level::Level;
 pub use loading::Load;
 pub use lookup::Hit;
@@ -64,3 +68,4 @@ pub use transaction::{
     Committed, INLINE_BYTES, KEY_BYTES_MAX, KeyValue, RECORD_BYTES_MAX, RECORDS_MAX, Transaction,
 };
 pub use vacuum::Vacuumed;
+pub use verifying::QueueReport;

@@ -16,13 +16,14 @@ use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::future::BoxFuture;
 use object_store::PutMode;
 
-use crate::catalogue::Collection;
+use crate::catalogue::{Collection, CollectionId};
 use crate::database::Database;
 use crate::index::{self, INDEXED_KEY_BYTES_MAX};
+use crate::layout::PendingQueues;
 use crate::sealing::{Sealer, What};
 use crate::store::{Held, Put, Read, Store, key};
 use crate::transaction::{INLINE_BYTES, RECORD_BYTES_MAX};
-use crate::tree::{Freshness, edition, random};
+use crate::tree::{Freshness, LeafQueues, edition, random};
 
 /// Pages that are written at once.
 const PUTS_AT_ONCE: usize = 32;
@@ -44,6 +45,8 @@ struct Growing {
     store: Store,
     sealer: Sealer,
     root: PageId,
+    /// Its leaves have queues, of this database and tree.
+    leaf_queues: Option<(String, CollectionId)>,
     /// The empty root.
     held: Held,
     builder: Builder,
@@ -189,6 +192,8 @@ impl Growing {
             store,
             sealer,
             root: tree.root(),
+            leaf_queues: (tree.queues == PendingQueues::PerLeaf)
+                .then(|| (database.0.name.clone(), tree.id)),
             held: found.held,
             builder,
             full: Vec::new(),
@@ -209,7 +214,12 @@ impl Growing {
         for (id, page) in std::mem::take(&mut self.full) {
             let (store, sealer) = (self.store.clone(), self.sealer.clone());
             let runtime = store.0.runtime.clone();
+            let leaf_queues = self.leaf_queues.clone().filter(|_| page.is_leaf());
             let put = async move {
+                if let Some((database, tree)) = leaf_queues {
+                    let database = &database;
+                    LeafQueues { database, tree }.create(&store, id).await?;
+                }
                 let key = key("pages", id.0);
                 let sealed = sealer.seal_page(key.as_ref(), &page)?;
                 // Its id is random, and no other client knows it: a repetition is the same.

@@ -3,24 +3,35 @@
 //! Nothing runs without a cause: a client works on what it committed, and on what it is told to.
 //! An idle database costs no request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fader_blink::{Page, PageId, Report, check};
 use fader_cloud::{Error, ErrorKind, MESSAGES_MAX, Receive, Result};
 use futures_util::future::{BoxFuture, FutureExt, join_all};
+use futures_util::stream::{self, StreamExt};
 
 use crate::catalogue::{Collection, CollectionId};
 use crate::database::{Database, Inner};
 use crate::guard::Guard;
+use crate::layout::Place;
 use crate::message;
-use crate::reflect::{Way, reflect};
+use crate::pending::Pending;
+use crate::reflect::{Way, reflect, reflect_leaf};
+use crate::routing::{Due, Outgoing, Routed};
 use crate::tree::Fence;
 
 /// Rounds of one checkpoint, at most: a queue that grows faster than it is emptied ends there.
 const ROUNDS_MAX: u32 = 10_000;
 /// How often a lost race for a page is tried again in a row.
 const LOST_MAX: u32 = 20;
+/// Queues of leaves that are worked on at once.
+const QUEUES_AT_ONCE: usize = 16;
+/// A receive that hides nothing from others.
+const PEEK: Receive = Receive {
+    max: MESSAGES_MAX,
+    visibility: Some(Duration::ZERO),
+    wait: Duration::ZERO,
+};
 
 /// What a checkpoint came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +53,9 @@ pub struct Checkpointed {
     /// Entries that were sent to indexes: asserted for writers that did not know an index, or
     /// removed.
     pub entries: u64,
+    /// Records that were sent on from the queues of leaves to that of their tree: their page split
+    /// after they were sent.
+    pub forwarded: u64,
 }
 
 impl Checkpointed {
@@ -54,6 +68,7 @@ impl Checkpointed {
         self.damaged += other.damaged;
         self.closed += other.closed;
         self.entries += other.entries;
+        self.forwarded += other.forwarded;
     }
 }
 
@@ -79,6 +94,8 @@ impl For {
 /// What became of one round of a checkpoint.
 enum Round {
     Empty,
+    /// The queue of a leaf is not there: what was meant for it went to that of the tree.
+    Gone,
     Done(Checkpointed),
     /// Another client replaced a page first, or an outcome is unknown.
     Lost,
@@ -108,11 +125,12 @@ impl Database {
                 true => For::Own,
                 false => For::Others,
             };
-            (atomic, work.checkpoints.clone())
+            let own = work.checkpoints.iter().map(|due| due.tree);
+            (atomic, own.collect::<BTreeSet<_>>())
         };
         while self.0.finish(atomic).await? {}
         if atomic == For::Own {
-            own.extend(self.0.work().touched.iter().copied());
+            own.extend(self.0.work().touched.iter().map(|due| due.tree));
         }
         let checkpoints = collections.values().map(|collection| {
             let for_whom = match own.contains(&collection.id) {
@@ -144,75 +162,71 @@ impl Database {
         Ok(())
     }
 
-    /// Verifies the tree of a collection: each page that its root leads to.
-    ///
-    /// # Errors
-    /// `NotFound`: no such collection. Of the cloud. `Malformed`: a page cannot be read.
-    pub async fn verify(&self, name: &str) -> Result<Report> {
-        let collection = self.collection(name).await?;
-        let pages = self.pages(&collection).await?;
-        Ok(check(collection.root(), |id| pages.get(&id)))
-    }
-
-    /// All pages of a collection that its root leads to.
-    pub(crate) async fn pages(&self, collection: &Collection) -> Result<BTreeMap<PageId, Page>> {
-        let store = self.0.store.scope("verify");
-        let tree = self.0.tree(&store, collection)?;
-        let since = store.0.runtime.clock.monotonic();
-        let mut pages = BTreeMap::new();
-        let mut next = vec![collection.root()];
-        while !next.is_empty() {
-            let batch: Vec<PageId> = next.drain(..next.len().min(16)).collect();
-            let reads = join_all(batch.iter().map(|id| tree.read(*id, since))).await;
-            for (id, read) in batch.into_iter().zip(reads) {
-                if let Some(held) = read? {
-                    let links = held.page.children().chain(held.page.right());
-                    next.extend(links.filter(|link| !pages.contains_key(link)));
-                    pages.insert(id, held.page);
+    /// Lets this client checkpoint queues after a while.
+    pub(crate) fn checkpoint_later(&self, dues: Vec<Due>) {
+        let mut new: BTreeMap<CollectionId, Vec<Due>> = BTreeMap::new();
+        {
+            let mut work = self.0.work();
+            for due in dues {
+                if work.checkpoints.insert(due) {
+                    new.entry(due.tree).or_default().push(due);
                 }
             }
-            next.sort_unstable();
-            next.dedup();
-            next.retain(|id| !pages.contains_key(id));
         }
-        Ok(pages)
-    }
-
-    /// Lets this client checkpoint collections after a while.
-    pub(crate) fn checkpoint_later(&self, collections: Vec<CollectionId>) {
-        let new: Vec<CollectionId> = {
-            let mut work = self.0.work();
-            let collections = collections.into_iter();
-            collections
-                .filter(|id| work.checkpoints.insert(*id))
-                .collect()
-        };
-        for id in new {
+        for dues in new.into_values() {
             let database = self.clone();
-            let after = self.0.options.checkpoint_after;
             let work = async move {
-                database.0.work().checkpoints.remove(&id);
-                let known = || database.0.known().catalogue.by_id(id).cloned();
-                let Some(collection) = known() else {
-                    return;
-                };
-                match database.0.checkpoint(&collection, For::Own).await {
-                    Ok(done) if done.entries == 0 => {}
-                    Ok(_) => {
-                        let known = known().unwrap_or(collection);
-                        let indexes = known.index_trees().map(|tree| tree.id);
-                        database.checkpoint_later(indexes.collect());
-                    }
-                    // A client that has the key checkpoints it.
-                    Err(error) if error.kind == ErrorKind::Denied => {}
-                    // Lost races and faults of the cloud: the records stay in their queue.
-                    Err(error) => {
-                        database.look_again(&error).await;
-                        database.checkpoint_later(vec![id]);
-                    }
+                let at_once = database.0.queues_at_once();
+                let checkpoints = dues.into_iter().map(|due| database.checkpoint_due(due));
+                let mut checkpoints = stream::iter(checkpoints).buffer_unordered(at_once);
+                while let Some(more) = checkpoints.next().await {
+                    database.checkpoint_later(more);
                 }
             };
-            self.start(after, work.boxed());
+            self.start(self.0.options.checkpoint_after, work.boxed());
+        }
+    }
+
+    /// Checkpoints a queue, or those of a tree; what is to be checkpointed after that.
+    async fn checkpoint_due(&self, due: Due) -> Vec<Due> {
+        {
+            let mut work = self.0.work();
+            work.checkpoints.remove(&due);
+            if !work.active.insert(due) {
+                return vec![due];
+            }
+        }
+        let next = self.checkpoint_now(due).await;
+        self.0.work().active.remove(&due);
+        next
+    }
+
+    async fn checkpoint_now(&self, due: Due) -> Vec<Due> {
+        let known = || self.0.known().catalogue.by_id(due.tree).cloned();
+        let Some(tree) = known() else {
+            return Vec::new();
+        };
+        let done = match due.leaf {
+            Some(leaf) => self.0.drain(&tree, Place::Leaf(leaf), For::Own).await,
+            None => self.0.drain_numbered(&tree, For::Own).await,
+        };
+        match done {
+            Ok(done) => {
+                let mut next = Vec::new();
+                next.extend((done.forwarded > 0).then_some(Due::of_tree(due.tree)));
+                if done.entries > 0 {
+                    let known = known().unwrap_or(tree);
+                    next.extend(known.index_trees().map(|tree| Due::of_tree(tree.id)));
+                }
+                next
+            }
+            // A client that has the key checkpoints it.
+            Err(error) if error.kind == ErrorKind::Denied => Vec::new(),
+            // Lost races and faults of the cloud: the records stay in their queue.
+            Err(error) => {
+                self.look_again(&error).await;
+                vec![due]
+            }
         }
     }
 
@@ -268,7 +282,7 @@ impl Inner {
     async fn finish(&self, for_whom: For) -> Result<bool> {
         let store = self.store.scope(for_whom.stage("atomic"));
         let pending = self.pending(&store);
-        let adopting = pending.receive().await?;
+        let mut adopting = pending.receive().await?;
         let trees: Vec<CollectionId> = adopting.parts.keys().copied().collect();
         // A tree that this client does not know is new, or was dropped: the catalogue knows.
         let is_unknown = |id: &CollectionId| self.known().catalogue.by_id(*id).is_none();
@@ -285,9 +299,13 @@ impl Inner {
             let sealer = self.sealer(&tree)?;
             sealed.insert(tree.id, (tree, sealer));
         }
-        let known = sealed;
-        let finished = pending.adopt(adopting, &known).await?;
-        self.work().touched.extend(known.into_keys());
+        let opened = Pending::open(&mut adopting, sealed);
+        let routes = opened.parts.into_iter();
+        let routed = join_all(routes.map(|part| self.route(&store, part))).await;
+        let mut touched: BTreeSet<Due> = routed.iter().flat_map(Routed::dues).collect();
+        touched.extend(opened.sealed.keys().map(|(tree, _)| Due::of_tree(*tree)));
+        let finished = pending.adopt(adopting, &routed, opened.sealed).await?;
+        self.work().touched.extend(touched);
         Ok(finished > 0)
     }
 
@@ -316,26 +334,55 @@ impl Inner {
         collection: &Collection,
         for_whom: For,
     ) -> Result<Checkpointed> {
-        let numbers = 0..collection.queues;
-        let queues = numbers.map(|number| self.drain(collection, number, for_whom));
+        let store = self.store.scope(for_whom.stage("checkpoint"));
+        let pending = self.pending(&store);
+        let leaves = pending.leaves_with_queues(collection.id, collection.queues);
+        let leaves = leaves.await?.into_iter();
+        let drains = leaves.map(|leaf| self.drain(collection, Place::Leaf(leaf), for_whom));
+        let mut drains = stream::iter(drains).buffer_unordered(self.queues_at_once());
         let mut sum = Checkpointed::default();
-        for done in join_all(queues).await {
+        while let Some(done) = drains.next().await {
+            sum.add(&done?);
+        }
+        // After the leaves: what these send on comes here.
+        sum.add(&self.drain_numbered(collection, for_whom).await?);
+        Ok(sum)
+    }
+
+    /// Brings what is in a tree's queues with numbers into its pages.
+    async fn drain_numbered(&self, collection: &Collection, for_whom: For) -> Result<Checkpointed> {
+        let numbers = 0..collection.queues.numbered();
+        let drains = numbers.map(|number| self.drain(collection, Place::Number(number), for_whom));
+        let mut sum = Checkpointed::default();
+        for done in join_all(drains).await {
             sum.add(&done?);
         }
         Ok(sum)
     }
 
+    /// Queues of leaves that are worked on at once.
+    fn queues_at_once(&self) -> usize {
+        match self.options.is_one_by_one {
+            true => 1,
+            false => QUEUES_AT_ONCE,
+        }
+    }
+
     async fn drain(
         &self,
         collection: &Collection,
-        number: u16,
+        place: Place,
         for_whom: For,
     ) -> Result<Checkpointed> {
         let mut sum = Checkpointed::default();
         let mut lost = 0;
         for _ in 0..ROUNDS_MAX {
-            match self.round(collection.id, number, for_whom).await? {
+            match self.round(collection.id, place, for_whom).await? {
                 Round::Empty => return Ok(sum),
+                Round::Gone => {
+                    sum.forwarded += 1;
+                    return Ok(sum);
+                }
                 Round::Done(done) => {
                     lost = 0;
                     sum.add(&done);
@@ -360,7 +407,7 @@ impl Inner {
     }
 
     /// Peeks at messages, applies them, and removes them once the pages landed.
-    async fn round(&self, id: CollectionId, number: u16, for_whom: For) -> Result<Round> {
+    async fn round(&self, id: CollectionId, place: Place, for_whom: For) -> Result<Round> {
         let store = self.store.scope(for_whom.stage("checkpoint"));
         let collection = &self.current(id).await?;
         // The builder of an index waits until no leaf is written without knowing it.
@@ -369,13 +416,13 @@ impl Inner {
         tree.splits = Some(self.store.scope("split"));
         tree.sealer.check()?;
         let pending = self.pending(&store);
-        let queue = pending.queue(collection.id, number);
-        let peek = Receive {
-            max: MESSAGES_MAX,
-            visibility: Some(Duration::ZERO),
-            wait: Duration::ZERO,
+        let queue = pending.queue(collection.id, place);
+        let received = match (store.0.queues.receive(&queue, &PEEK).await, place) {
+            (Err(error), Place::Leaf(_)) if error.kind == ErrorKind::NotFound => {
+                return Ok(Round::Gone);
+            }
+            (received, _) => received?,
         };
-        let received = store.0.queues.receive(&queue, &peek).await?;
         if received.is_empty() {
             return Ok(Round::Empty);
         }
@@ -402,12 +449,27 @@ impl Inner {
             until,
         };
         let mut entries = self.asserted(&store, collection, &records).await?;
-        let reflected = reflect(&tree, way, records).await?;
+        let reflected = match place {
+            Place::Leaf(leaf) => reflect_leaf(&tree, way, leaf, records).await?,
+            Place::Number(_) | Place::Proposals => reflect(&tree, way, records).await?,
+        };
         entries.extend(reflected.contradicted);
         done.entries = entries.len() as u64;
         self.send_entries(&pending, collection, entries).await?;
         if !reflected.is_done && self.options.guards.has(Guard::KeepOnLostRace) {
             return Ok(Round::Lost);
+        }
+        done.forwarded = reflected.elsewhere.len() as u64;
+        if !self.options.guards.has(Guard::ForwardFirst) {
+            pending.remove(&queue, &receipts).await?;
+        }
+        if !reflected.elsewhere.is_empty() {
+            let others = Outgoing {
+                tree: collection.clone(),
+                sealer: tree.sealer.clone(),
+                records: reflected.elsewhere,
+            };
+            pending.send(&[others.to_tree()]).await?;
         }
         pending.remove(&queue, &receipts).await?;
         done.messages = receipts.len() as u64;

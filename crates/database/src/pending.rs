@@ -1,8 +1,7 @@
 //! The pending-update queues of a database and its ATOMIC queue: sending, and finishing.
 //!
-//! Names: `DATABASE-COLLECTION-NUMBER` for the pending updates of a collection, `DATABASE-atomic`
-//! for whole transactions. One ATOMIC queue serves all clients: the client that receives a
-//! transaction sends its records on, so no client's end leaves one behind.
+//! One ATOMIC queue serves all clients: the client that receives a transaction sends its records
+//! on, so no client's end leaves one behind.
 //!
 //! Invariants:
 //! - PENDING-1 a transaction leaves the ATOMIC queue after the sends of all its records were
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::Record;
+use fader_blink::PageId;
 use fader_cloud::{
     Error, ErrorKind, MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueSettings, Queues, Receipt, Receive,
     Received, Result,
@@ -22,12 +21,13 @@ use fader_cloud::{
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use object_store::PutMode;
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::catalogue::{Collection, CollectionId};
+use crate::catalogue::{Collection, CollectionId, Dropped};
 use crate::claim::{Fate, OnPointer, Standing, fate, on_pointer};
 use crate::guard::{Guard, Guards};
+use crate::layout::{PendingQueues, Place};
 use crate::message::{self, Frame, Part};
+use crate::routing::{Outgoing, Routed};
 use crate::sealing::Sealer;
 use crate::store::{Put, Store, is_passing, key};
 
@@ -35,6 +35,8 @@ use crate::store::{Put, Store, is_passing, key};
 const ADOPTION: Duration = Duration::from_secs(30);
 /// Calls of a commit that are on their way at once.
 const SENDS_AT_ONCE: usize = 64;
+/// Names in one list of queues, at most.
+const LISTED_MAX: usize = 1_000;
 /// How often a send is tried.
 const TRIES: u32 = 6;
 /// Messages are kept as long as a service of queues keeps any.
@@ -58,8 +60,8 @@ pub(crate) struct Pending<'a> {
     pub(crate) guards: Guards,
 }
 
-/// Records on their way to a tree.
-pub(crate) type Outgoing = (Collection, Sealer, Vec<Record>);
+/// One queue of a tree.
+type Address = (CollectionId, Place);
 
 /// Transactions that were received, to be sent on. Messages that cannot be read are left out: they
 /// stay.
@@ -71,44 +73,69 @@ pub(crate) struct Adopting {
     claims: Vec<u128>,
 }
 
+/// Records of transactions that were received, as far as this client reads them.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) parts: Vec<Outgoing>,
+    /// Texts of parts whose key was not granted to this client: a checkpoint that has it reads
+    /// them.
+    pub(crate) sealed: BTreeMap<Address, Vec<String>>,
+}
+
 impl Pending<'_> {
     fn queues(&self) -> &dyn Queues {
         &*self.store.0.queues
     }
 
-    /// The queue that a key's records go to: of pending updates, or of proposals.
-    fn queue_of(&self, collection: &Collection, key: &[u8]) -> String {
-        match collection.is_curated {
-            true => self.proposals(collection.id),
-            false => self.approved_queue_of(collection, key),
-        }
-    }
-
     /// The queue of records that wait for approval.
     pub(crate) fn proposals(&self, collection: CollectionId) -> String {
-        format!("{}-{collection}-proposals", self.database)
+        self.queue(collection, Place::Proposals)
     }
 
-    /// All queues of a tree.
+    /// The queues that a new tree needs.
     pub(crate) fn queues_of(&self, tree: &Collection) -> Vec<String> {
-        let numbers = 0..tree.queues;
-        let mut all: Vec<String> = numbers.map(|number| self.queue(tree.id, number)).collect();
-        all.extend(tree.is_curated.then(|| self.proposals(tree.id)));
-        all
+        let numbers = 0..tree.queues.numbered();
+        let mut places: Vec<Place> = numbers.map(Place::Number).collect();
+        let has_leaves = tree.queues == PendingQueues::PerLeaf;
+        places.extend(has_leaves.then(|| Place::Leaf(tree.root())));
+        places.extend(tree.is_curated.then_some(Place::Proposals));
+        let name = |place| self.queue(tree.id, place);
+        places.into_iter().map(name).collect()
     }
 
-    /// The pending-update queue that a key's records go to.
-    fn approved_queue_of(&self, collection: &Collection, key: &[u8]) -> String {
-        let number = xxh3_64(key) % u64::from(collection.queues);
-        self.queue(
-            collection.id,
-            u16::try_from(number).expect("below the number of queues"),
-        )
+    /// A queue of a tree.
+    pub(crate) fn queue(&self, tree: CollectionId, place: Place) -> String {
+        place.name(self.database, tree)
     }
 
-    /// A pending-update queue by its number.
-    pub(crate) fn queue(&self, collection: CollectionId, number: u16) -> String {
-        format!("{}-{collection}-{number}", self.database)
+    /// The leaves of a tree that have a queue, also those that nothing leads to. None unless it
+    /// has queues of leaves.
+    ///
+    /// # Errors
+    /// Of the queues.
+    pub(crate) async fn leaves_with_queues(
+        &self,
+        tree: CollectionId,
+        queues: PendingQueues,
+    ) -> Result<Vec<PageId>> {
+        if queues != PendingQueues::PerLeaf {
+            return Ok(Vec::new());
+        }
+        let all = Place::prefix(self.database, tree);
+        let (mut leaves, mut prefixes) = (Vec::new(), vec![all.clone()]);
+        while let Some(prefix) = prefixes.pop() {
+            let names = self.queues().list(&prefix).await?;
+            if LISTED_MAX <= names.len() {
+                // Some may be left out: their ids tell them apart.
+                let digits = "0123456789abcdef".chars();
+                prefixes.extend(digits.map(|digit| format!("{prefix}{digit}")));
+                continue;
+            }
+            let rests = names.iter().filter_map(|name| name.strip_prefix(&all[..]));
+            leaves.extend(rests.filter_map(Place::leaf_of));
+        }
+        leaves.sort_unstable();
+        Ok(leaves)
     }
 
     /// The queue of whole transactions.
@@ -121,40 +148,52 @@ impl Pending<'_> {
         self.queues().create(queue, &queue_settings()).await
     }
 
-    /// Sends records to the pending-update queues of their collections.
+    /// Deletes the queues of a tree that was dropped; how many were there.
+    ///
+    /// # Errors
+    /// Of the queues.
+    pub(crate) async fn delete_queues(&self, tree: &Dropped) -> Result<u64> {
+        let leaves = self.leaves_with_queues(tree.id, tree.queues).await?;
+        let numbers = (0..tree.queues.numbered()).map(Place::Number);
+        let places = numbers.chain([Place::Proposals]);
+        let places = places.chain(leaves.into_iter().map(Place::Leaf));
+        let mut deleted = 0;
+        for place in places {
+            deleted += u64::from(self.delete(tree.id, place).await?);
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes a queue of a tree; whether it was there.
+    ///
+    /// # Errors
+    /// Of the queues.
+    pub(crate) async fn delete(&self, tree: CollectionId, place: Place) -> Result<bool> {
+        match self.queues().delete(&self.queue(tree, place)).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends records to their queues.
     ///
     /// # Errors
     /// `Ambiguous`: some may have been sent. Any other: none was.
-    pub(crate) async fn send(&self, parts: &[Outgoing]) -> Result<()> {
+    pub(crate) async fn send(&self, parts: &[Routed]) -> Result<()> {
         self.send_texts(self.texts(parts)?).await
     }
 
-    /// Sends approved records of a tree to its pending-update queues.
-    ///
-    /// # Errors
-    /// As [`Pending::send`].
-    pub(crate) async fn send_approved(&self, part: Outgoing) -> Result<()> {
-        let (mut collection, sealer, records) = part;
-        collection.is_curated = false;
-        self.send(&[(collection, sealer, records)]).await
-    }
-
     /// The messages of records by their queues.
-    fn texts(&self, parts: &[Outgoing]) -> Result<BTreeMap<String, Vec<String>>> {
+    fn texts(&self, parts: &[Routed]) -> Result<BTreeMap<Address, Vec<String>>> {
         let entropy = &*self.store.0.runtime.entropy;
-        let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (collection, sealer, records) in parts {
-            let mut by_queue: BTreeMap<String, Vec<Record>> = BTreeMap::new();
-            for record in records {
-                let queue = self.queue_of(collection, &record.key);
-                by_queue.entry(queue).or_default().push(record.clone());
-            }
-            for (queue, records) in by_queue {
+        let mut texts: BTreeMap<Address, Vec<String>> = BTreeMap::new();
+        for part in parts {
+            for (place, records) in &part.by_place {
                 let size = if self.is_one_by_one { 1 } else { records.len() };
-                let texts = texts.entry(queue).or_default();
+                let texts = texts.entry((part.tree, *place)).or_default();
                 for records in records.chunks(size) {
-                    let id = collection.id;
-                    let parts = message::encode_parts(id, sealer, records, entropy)?;
+                    let parts = message::encode_parts(part.tree, &part.sealer, records, entropy)?;
                     texts.extend(parts.iter().map(|part| message::to_text(part)));
                 }
             }
@@ -162,13 +201,13 @@ impl Pending<'_> {
         Ok(texts)
     }
 
-    async fn send_texts(&self, texts: BTreeMap<String, Vec<String>>) -> Result<()> {
+    async fn send_texts(&self, texts: BTreeMap<Address, Vec<String>>) -> Result<()> {
         let messages_max = if self.is_one_by_one { 1 } else { MESSAGES_MAX };
         let sends = texts
             .iter()
-            .flat_map(|(queue, texts)| calls(texts, messages_max).map(move |call| (queue, call)));
+            .flat_map(|(at, texts)| calls(texts, messages_max).map(move |call| (*at, call)));
         let at_once = if self.is_one_by_one { 1 } else { SENDS_AT_ONCE };
-        let sends = sends.map(|(queue, texts)| self.send_surely(queue, texts));
+        let sends = sends.map(|(at, texts)| self.send_to(at, texts));
         let sends = stream::iter(sends.collect::<Vec<_>>()).buffered(at_once);
         let outcomes: Vec<Result<()>> = sends.collect().await;
         let any_sent = outcomes.iter().any(Result::is_ok);
@@ -179,6 +218,20 @@ impl Pending<'_> {
                 Err(Error::caused(ErrorKind::Ambiguous, context, error))
             }
             Some(error) => Err(error),
+        }
+    }
+
+    /// Sends texts to a queue. Without a queue of the leaf they go to that of the tree: a vacuum
+    /// deleted it, or the collection was dropped.
+    async fn send_to(&self, at: Address, texts: &[String]) -> Result<()> {
+        let (tree, place) = at;
+        let sent = self.send_surely(&self.queue(tree, place), texts).await;
+        match (sent, place) {
+            (Err(error), Place::Leaf(_)) if error.kind == ErrorKind::NotFound => {
+                let queue = self.queue(tree, Place::Number(0));
+                self.send_surely(&queue, texts).await
+            }
+            (sent, _) => sent,
         }
     }
 
@@ -232,9 +285,10 @@ impl Pending<'_> {
     pub(crate) async fn commit(&self, parts: &[Outgoing]) -> Result<()> {
         let entropy = &*self.store.0.runtime.entropy;
         let mut whole: Vec<Part> = Vec::new();
-        for (collection, sealer, records) in parts {
-            let id = collection.id;
-            let encoded = message::encode_parts(id, sealer, records, entropy)?.into_iter();
+        for part in parts {
+            let id = part.tree.id;
+            let encoded = message::encode_parts(id, &part.sealer, &part.records, entropy)?;
+            let encoded = encoded.into_iter();
             whole.extend(encoded.map(|part| (id, part)));
         }
         let is_large = message::FRAME_BYTES_MAX < message::transaction_bytes(&whole);
@@ -352,45 +406,55 @@ impl Pending<'_> {
         Ok(adopting)
     }
 
+    /// Reads the records of received transactions. `trees` has those that exist, as the catalogue
+    /// had them after the messages were received: a collection that was dropped takes its records
+    /// with it.
+    pub(crate) fn open(
+        adopting: &mut Adopting,
+        trees: BTreeMap<CollectionId, (Collection, Sealer)>,
+    ) -> Opened {
+        let mut opened = Opened::default();
+        for (id, (tree, sealer)) in trees {
+            let mut records = Vec::new();
+            for part in adopting.parts.remove(&id).unwrap_or_default() {
+                match message::decode_part(id, &sealer, part.clone()) {
+                    Ok(read) => records.extend(read),
+                    Err(_) => {
+                        let place = match tree.is_curated {
+                            true => Place::Proposals,
+                            false => Place::of_tree(tree.queues, &part),
+                        };
+                        let texts = opened.sealed.entry((id, place)).or_default();
+                        texts.push(message::to_text(&part));
+                    }
+                }
+            }
+            // A client without the key seals nothing: it read nothing either.
+            if !records.is_empty() {
+                opened.parts.push(Outgoing {
+                    tree,
+                    sealer,
+                    records,
+                });
+            }
+        }
+        opened
+    }
+
     /// Sends the records of received transactions on, and removes their messages; their number.
-    /// `trees` has those that exist, as the catalogue had them after the messages were received: a
-    /// collection that was dropped takes its records with it.
     ///
     /// # Errors
     /// Of the store or the queues. What was not finished is received again.
     pub(crate) async fn adopt(
         &self,
         adopting: Adopting,
-        trees: &BTreeMap<CollectionId, (Collection, Sealer)>,
+        routed: &[Routed],
+        sealed: BTreeMap<Address, Vec<String>>,
     ) -> Result<u64> {
         let queue = self.atomic();
-        let mut outgoing: Vec<Outgoing> = Vec::new();
-        let mut sealed: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (id, parts) in adopting.parts {
-            let Some((collection, sealer)) = trees.get(&id) else {
-                continue;
-            };
-            let mut records = Vec::new();
-            for part in parts {
-                match message::decode_part(id, sealer, part.clone()) {
-                    Ok(read) => records.extend(read),
-                    // Its key was not granted to this client: a checkpoint that has it reads it.
-                    Err(_) => {
-                        let queue = self.queue_of(collection, &part);
-                        sealed
-                            .entry(queue)
-                            .or_default()
-                            .push(message::to_text(&part));
-                    }
-                }
-            }
-            outgoing.push((collection.clone(), sealer.clone(), records));
-        }
-        // A client without the key seals nothing: it read nothing either.
-        outgoing.retain(|(_, _, records)| !records.is_empty());
-        let mut texts = self.texts(&outgoing)?;
-        for (queue, parts) in sealed {
-            texts.entry(queue).or_default().extend(parts);
+        let mut texts = self.texts(routed)?;
+        for (at, parts) in sealed {
+            texts.entry(at).or_default().extend(parts);
         }
         if !self.guards.has(Guard::AtomicUntilSent) {
             self.remove(&queue, &adopting.receipts).await?;

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Invariants:
-//! - REFLECT-1 `Done` means: each record is in a page that landed, or is refused by a horizon and
-//!   kept in a dead-letter object.
+//! - REFLECT-1 `is_done` means that each record is in a page that landed, or is a dead letter since
+//!   a horizon refused it. Those of other pages are named.
+//! - REFLECT-2 a leaf takes records only while the tree leads to it: nothing is lost in a page that
+//!   an overwrite cut off.
 
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use futures_util::stream::{self, StreamExt};
 use object_store::path::Path;
 
 use crate::catalogue::{Collection, CollectionId};
+use crate::guard::Guard;
 use crate::index::{Entries, contradicted};
 use crate::sealing::What;
 use crate::tree::{Fence, Freshness, Landed, Tree, edition, random};
@@ -46,6 +49,17 @@ pub(crate) struct Reflected {
     pub(crate) refused: u64,
     /// Removals of index entries that the pages contradict.
     pub(crate) contradicted: Entries,
+    /// Records of other pages than the one that they were brought to.
+    pub(crate) elsewhere: Vec<Record>,
+}
+
+impl Reflected {
+    fn nothing() -> Self {
+        Reflected {
+            is_done: true,
+            ..Reflected::default()
+        }
+    }
 }
 
 /// How records are brought into pages.
@@ -80,10 +94,7 @@ pub(crate) async fn reflect(
     way: Way<'_>,
     records: Vec<Record>,
 ) -> Result<Reflected> {
-    let mut sum = Reflected {
-        is_done: true,
-        ..Reflected::default()
-    };
+    let mut sum = Reflected::nothing();
     let (mut rest, mut separators) = (records, Vec::new());
     for _ in 0..ROUNDS_MAX {
         if rest.is_empty() {
@@ -96,16 +107,10 @@ pub(crate) async fn reflect(
             .map(|(id, records)| leaf(tree, way, id, records));
         let mut work = stream::iter(work).buffer_unordered(tree.at_once);
         while let Some(done) = work.next().await {
-            let done = done?;
-            sum.is_done &= done.is_done;
-            sum.pages += done.pages;
-            sum.splits += done.splits;
-            sum.applied += done.applied;
-            sum.refused += done.refused.len() as u64;
-            bury(tree, way.collection.id, done.refused).await?;
-            sum.contradicted.extend(done.contradicted);
-            rest.extend(done.elsewhere);
-            separators.extend(done.separators);
+            let mut done = done?;
+            rest.append(&mut done.elsewhere);
+            separators.append(&mut done.separators);
+            take(tree, way, &mut sum, done).await?;
         }
     }
     sum.is_done &= rest.is_empty();
@@ -113,6 +118,70 @@ pub(crate) async fn reflect(
     separators.dedup();
     tree.post(separators).await?;
     Ok(sum)
+}
+
+/// Brings records from the queue of a leaf into that leaf, as far as they are its own.
+///
+/// # Errors
+/// As [`reflect`].
+pub(crate) async fn reflect_leaf(
+    tree: &Tree<'_>,
+    way: Way<'_>,
+    id: PageId,
+    records: Vec<Record>,
+) -> Result<Reflected> {
+    let mut sum = Reflected::nothing();
+    let (own, elsewhere) = own_records(tree, id, records).await?;
+    sum.elsewhere = elsewhere;
+    if own.is_empty() {
+        return Ok(sum);
+    }
+    let mut done = leaf(tree, way, id, own).await?;
+    sum.elsewhere.append(&mut done.elsewhere);
+    let separators = std::mem::take(&mut done.separators);
+    take(tree, way, &mut sum, done).await?;
+    tree.post(separators).await?;
+    Ok(sum)
+}
+
+/// Records whose keys lead to a leaf, and the others.
+async fn own_records(
+    tree: &Tree<'_>,
+    id: PageId,
+    mut records: Vec<Record>,
+) -> Result<(Vec<Record>, Vec<Record>)> {
+    records.sort_unstable();
+    records.dedup();
+    if !tree.guards.has(Guard::LeafOfTree) {
+        return Ok((records, Vec::new()));
+    }
+    let mut is_new = false;
+    let (mut own, mut elsewhere) = (Vec::new(), Vec::new());
+    for record in records {
+        let mut believed = tree.believed_leaf(&record.key).await?;
+        if believed != id && !is_new {
+            // The pool may be behind.
+            tree.find(&record.key, 0, Freshness::Now).await?;
+            believed = tree.believed_leaf(&record.key).await?;
+            is_new = true;
+        }
+        match believed == id {
+            true => own.push(record),
+            false => elsewhere.push(record),
+        }
+    }
+    Ok((own, elsewhere))
+}
+
+/// Adds one leaf's part.
+async fn take(tree: &Tree<'_>, way: Way<'_>, sum: &mut Reflected, done: OfLeaf) -> Result<()> {
+    sum.is_done &= done.is_done;
+    sum.pages += done.pages;
+    sum.splits += done.splits;
+    sum.applied += done.applied;
+    sum.refused += done.refused.len() as u64;
+    sum.contradicted.extend(done.contradicted);
+    bury(tree, way.collection.id, done.refused).await
 }
 
 /// Records by the leaf that has their keys, as far as the pool knows.

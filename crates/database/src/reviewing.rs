@@ -15,6 +15,7 @@ use fader_cloud::{Error, ErrorKind, MESSAGES_MAX, Receipt, Receive, Result};
 
 use crate::database::Database;
 use crate::message;
+use crate::routing::{Due, Outgoing};
 
 /// For how long proposals that a review looks at are hidden from others.
 const HIDDEN: Duration = Duration::from_secs(60);
@@ -87,6 +88,11 @@ impl Database {
         let sealer = self.0.sealer(&collection)?;
         sealer.check()?;
         let queue = pending.proposals(collection.id);
+        let outgoing = |records| Outgoing {
+            tree: collection.clone(),
+            sealer: sealer.clone(),
+            records,
+        };
         let mut done = Reviewed::default();
         let mut untouched: Vec<Receipt> = Vec::new();
         let (mut again, mut split): (Vec<Record>, Vec<Receipt>) = (Vec::new(), Vec::new());
@@ -123,8 +129,7 @@ impl Database {
                     untouched.push(proposed.receipt);
                     continue;
                 }
-                let part = (collection.clone(), sealer.clone(), approved);
-                pending.send_approved(part).await?;
+                pending.send(&[outgoing(approved).to_tree()]).await?;
                 match waiting.is_empty() {
                     true => pending.remove(&queue, &[proposed.receipt]).await?,
                     false => {
@@ -134,14 +139,14 @@ impl Database {
                 }
             }
         }
-        pending.send(&[(collection.clone(), sealer, again)]).await?;
+        pending.send(&[outgoing(again).to_proposals()]).await?;
         pending.remove(&queue, &split).await?;
         for receipt in untouched {
             // Hidden for a while otherwise.
             drop(store.0.queues.hide(&queue, &receipt, Duration::ZERO).await);
         }
         if done.approved > 0 {
-            self.checkpoint_later(vec![collection.id]);
+            self.checkpoint_later(vec![Due::of_tree(collection.id)]);
         }
         Ok(done)
     }

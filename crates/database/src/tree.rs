@@ -8,6 +8,7 @@
 //!   nothing, and a new page is never deleted: structure decides.
 //! - TREE-4 a page that a link leads to and that is not there is read again; its keys are never
 //!   taken for absent.
+//! - TREE-5 where leaves have queues, that of a new leaf is created before the leaf.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -18,10 +19,13 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use object_store::PutMode;
 
+use crate::catalogue::CollectionId;
 use crate::guard::{Guard, Guards};
+use crate::layout::Place;
+use crate::pending::queue_settings;
 use crate::pool::Pool;
 use crate::sealing::Sealer;
-use crate::store::{Held, Put, Read, Store};
+use crate::store::{Held, Put, Read, Store, is_passing};
 
 /// How often a search begins again when a link leads to nothing.
 const TRIES: u32 = 6;
@@ -68,6 +72,14 @@ pub(crate) struct Found {
     pub(crate) unposted: Vec<Separator>,
 }
 
+/// Whose leaves have a queue each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeafQueues<'a> {
+    /// The database's name in the names of its queues.
+    pub(crate) database: &'a str,
+    pub(crate) tree: CollectionId,
+}
+
 /// The tree of one collection as one client uses it.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<'a> {
@@ -76,6 +88,8 @@ pub(crate) struct Tree<'a> {
     pub(crate) splits: Option<Store>,
     pub(crate) pool: &'a Mutex<Pool>,
     pub(crate) root: PageId,
+    /// None unless leaves have queues.
+    pub(crate) leaf_queues: Option<LeafQueues<'a>>,
     pub(crate) sizes: Sizes,
     pub(crate) sealer: Sealer,
     /// Pages that are written at once.
@@ -247,6 +261,38 @@ impl Tree<'_> {
         Vec::new()
     }
 
+    /// The leaf that this client believes to have a key. Only pages above it are read, and only if
+    /// the pool has none.
+    ///
+    /// # Errors
+    /// As [`Tree::find`].
+    pub(crate) async fn believed_leaf(&self, key: &[u8]) -> Result<PageId> {
+        let mut id = match self.known_leaves(key, 0).first() {
+            Some(known) => *known,
+            None => {
+                let any_age = Freshness::Within(Duration::MAX);
+                match self.find(key, 1, any_age).await {
+                    Ok(parent) => match parent.held.page.route(key) {
+                        Route::Down(child) => child,
+                        _ => parent.id,
+                    },
+                    // The root is a leaf.
+                    Err(error) if error.kind == ErrorKind::NotFound => self.root,
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        // Splits that the parent does not know.
+        let mut pool = self.pool();
+        for _ in 0..VISITS_MAX {
+            match pool.get(id).map(|(held, _)| held.page.route(key)) {
+                Some(Route::Right(right)) => id = right,
+                _ => break,
+            }
+        }
+        Ok(id)
+    }
+
     fn separator(&self, page: &Page, right: PageId) -> Separator {
         let high = page.high().expect("a page with a right sibling");
         Separator {
@@ -296,10 +342,27 @@ impl Tree<'_> {
         }
     }
 
+    /// Creates the queues of leaves that a split makes.
+    async fn create_queues(&self, change: &Change, store: &Store) -> Result<()> {
+        let Some(leaves) = self.leaf_queues else {
+            return Ok(());
+        };
+        if !self.guards.has(Guard::LeafQueueFirst) {
+            return Ok(());
+        }
+        let new = change.created.iter().filter(|(_, page)| page.is_leaf());
+        let created = new.map(|(id, _)| leaves.create(store, *id));
+        join_all(created).await.into_iter().collect()
+    }
+
     /// Creates the pages that a split makes.
     async fn create(&self, change: &Change) -> Result<Landed> {
         let now = self.now();
         let store = self.splits.as_ref().unwrap_or(self.store);
+        match self.create_queues(change, store).await {
+            Err(error) if is_passing(&error) => return Ok(Landed::Unsure),
+            created => created?,
+        }
         let puts = change.created.iter().map(async |(id, page)| {
             let put = store
                 .put_page(*id, &self.sealer, page, PutMode::Create)
@@ -369,6 +432,18 @@ impl Tree<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl LeafQueues<'_> {
+    /// Creates the queue of a leaf, unless it is there.
+    ///
+    /// # Errors
+    /// Of the queues.
+    pub(crate) async fn create(&self, store: &Store, leaf: PageId) -> Result<()> {
+        let queue = Place::Leaf(leaf).name(self.database, self.tree);
+        let queues = &store.0.queues;
+        queues.create(&queue, &queue_settings()).await
     }
 }
 

@@ -1,10 +1,11 @@
 //! Vacuum: deletes what nothing leads to, while no other client is at work.
 //!
-//! Pages of lost splits, of failed loads and of dropped collections, large records that were
-//! replaced, and queues of dropped collections.
+//! Pages of lost splits, of failed loads and of dropped collections, and large records that were
+//! replaced. Also queues of dropped collections, and of leaves that are no pages of the tree.
 //!
 //! Invariants:
-//! - VACUUM-1 nothing is deleted while a message is pending: it may name an object.
+//! - VACUUM-1 nothing is deleted while a message is pending: it may name an object. Queues of
+//!   leaves that nothing leads to count; the checkpoint before sends on what they have.
 //! - VACUUM-2 an object that the store shows as younger than the caller's age stays. A client that
 //!   was late with it may still be at work.
 //! - VACUUM-3 an encrypted collection whose key is missing cannot be read: nothing is deleted then,
@@ -20,7 +21,10 @@ use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::stream::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 
+use crate::catalogue::Collection;
 use crate::database::Database;
+use crate::guard::Guard;
+use crate::layout::Place;
 use crate::store::PREFIX;
 
 /// Objects that are deleted at once.
@@ -33,7 +37,7 @@ pub struct Vacuumed {
     pub objects: u64,
     /// Their bytes together.
     pub bytes: u64,
-    /// Queues of dropped collections.
+    /// Queues of dropped collections, and of leaves that nothing leads to.
     pub queues: u64,
     /// Such objects that are too young to be deleted.
     pub young: u64,
@@ -51,21 +55,32 @@ impl Database {
         self.settle().await?;
         self.check_queues().await?;
         let (mut pages, mut values) = (BTreeSet::new(), BTreeSet::new());
+        let mut orphans = Vec::new();
         for collection in self.collections().await?.values() {
             for tree in std::iter::once(collection).chain(collection.index_trees()) {
                 self.0.sealer(tree)?.check()?;
-                for (id, page) in self.pages(tree).await? {
+                let found = self.pages(tree).await?;
+                let report = self.queue_report(tree, &found).await?;
+                orphans.extend(report.orphans.into_iter().map(|page| (tree.id, page)));
+                for (id, page) in found {
                     pages.insert(id.0);
                     values.extend(objects(&page));
                 }
             }
         }
         let mut done = Vacuumed::default();
-        self.sweep("pages", &pages, age, &mut done).await?;
+        let young = self.sweep("pages", &pages, age, &mut done).await?;
         self.sweep("values", &values, age, &mut done).await?;
         // Of clients that died while they compared their clock with the store's.
         self.sweep("clock", &BTreeSet::new(), age, &mut done)
             .await?;
+        let pending = self.0.pending(&self.0.store);
+        for (tree, page) in orphans {
+            // A page that stays may still become a part of the tree.
+            if !young.contains(&page.0) {
+                done.queues += u64::from(pending.delete(tree, Place::Leaf(page)).await?);
+            }
+        }
         self.delete_queues(&mut done).await?;
         Ok(done)
     }
@@ -74,8 +89,14 @@ impl Database {
     async fn check_queues(&self) -> Result<()> {
         let pending = self.0.pending(&self.0.store);
         let mut queues = vec![pending.atomic()];
-        for tree in self.0.known().catalogue.trees() {
+        let trees: Vec<Collection> = self.0.known().catalogue.trees().cloned().collect();
+        for tree in &trees {
             queues.extend(pending.queues_of(tree));
+            if self.0.options.guards.has(Guard::LeafQueuesCount) {
+                let leaves = pending.leaves_with_queues(tree.id, tree.queues).await?;
+                let leaves = leaves.into_iter().filter(|leaf| *leaf != tree.root());
+                queues.extend(leaves.map(|leaf| pending.queue(tree.id, Place::Leaf(leaf))));
+            }
         }
         for queue in queues {
             let counts = self.0.store.0.queues.counts(&queue).await?;
@@ -92,14 +113,14 @@ impl Database {
         Ok(())
     }
 
-    /// Deletes objects of a kind that are not `kept`.
+    /// Deletes objects of a kind that are not `kept`; those that stay because they are young.
     async fn sweep(
         &self,
         kind: &str,
         kept: &BTreeSet<u128>,
         age: Duration,
         done: &mut Vacuumed,
-    ) -> Result<()> {
+    ) -> Result<BTreeSet<u128>> {
         let store = self.0.store.scope("vacuum");
         let failed =
             |error| Error::caused(ErrorKind::Unavailable { retry_after: None }, "LIST", error);
@@ -109,15 +130,15 @@ impl Database {
             .list(Some(&Path::from(format!("{PREFIX}/{kind}"))));
         let all: Vec<_> = listed.try_collect().await.map_err(failed)?;
         let until = store.0.runtime.clock.wall().saturating_sub(age).as_millis();
-        let mut old = Vec::new();
+        let (mut old, mut young) = (Vec::new(), BTreeSet::new());
         for meta in all {
             let id = meta
                 .location
                 .filename()
                 .and_then(|name| u128::from_str_radix(name, 16).ok());
-            if id.is_none_or(|id| kept.contains(&id)) {
+            let Some(id) = id.filter(|id| !kept.contains(id)) else {
                 continue;
-            }
+            };
             let written = meta.last_modified.timestamp_millis();
             if i128::from(written) < i128::try_from(until).unwrap_or(i128::MAX) {
                 done.objects += 1;
@@ -125,6 +146,7 @@ impl Database {
                 old.push(meta.location);
             } else {
                 done.young += 1;
+                young.insert(id);
             }
         }
         let delete = |key: Path| {
@@ -133,7 +155,8 @@ impl Database {
         };
         let deletes = old.into_iter().map(delete);
         let deletes = futures_util::stream::iter(deletes).buffer_unordered(DELETES_AT_ONCE);
-        deletes.try_collect().await
+        deletes.try_collect::<()>().await?;
+        Ok(young)
     }
 
     /// Deletes the queues of dropped collections, and forgets these.
@@ -141,20 +164,7 @@ impl Database {
         let dropped = self.0.known().catalogue.dropped.clone();
         let pending = self.0.pending(&self.0.store);
         for tree in &dropped {
-            let numbers = 0..tree.queues;
-            let mut queues: Vec<_> = numbers
-                .map(|number| pending.queue(tree.id, number))
-                .collect();
-            queues.push(pending.proposals(tree.id));
-            for queue in queues {
-                match self.0.store.0.queues.delete(&queue).await {
-                    Err(error) if error.kind == ErrorKind::NotFound => {}
-                    deleted => {
-                        deleted?;
-                        done.queues += 1;
-                    }
-                }
-            }
+            done.queues += pending.delete_queues(tree).await?;
         }
         self.change_catalogue(|catalogue| {
             let before = catalogue.dropped.len();

@@ -19,7 +19,7 @@ fn the_bytes_are_frozen() {
     let text = String::from_utf8(sample().encode().to_vec()).expect("JSON is text");
     expect![[r#"
         {
-          "format": 2,
+          "format": 3,
           "database": "00000000000000db",
           "collections": {
             "books": {
@@ -41,8 +41,8 @@ fn the_bytes_are_frozen() {
 
 #[test]
 fn a_newer_format_and_foreign_bytes_are_refused_by_name() {
-    let newer = Catalogue::decode(br#"{"format": 3, "unknown": true}"#).expect_err("newer");
-    assert!(newer.to_string().contains("format 3"), "{newer}");
+    let newer = Catalogue::decode(br#"{"format": 4, "unknown": true}"#).expect_err("newer");
+    assert!(newer.to_string().contains("format 4"), "{newer}");
     for foreign in [&b"<html>"[..], b"", b"{}", b"[1]"] {
         let refused = Catalogue::decode(foreign).expect_err("foreign");
         assert_eq!(refused.kind, ErrorKind::Malformed);
@@ -72,7 +72,7 @@ fn names_and_settings_have_bounds() {
     assert_eq!(taken.kind, ErrorKind::Precondition);
     for (queues, leaf_bytes) in [(0, 1_000), (QUEUES_MAX + 1, 1_000), (1, 10)] {
         let settings = CollectionSettings {
-            queues,
+            queues: PendingQueues::PerCollection(queues),
             leaf_bytes,
             ..CollectionSettings::default()
         };
@@ -104,4 +104,28 @@ fn format_1_is_read_and_indexes_are_trees_of_their_own() {
     assert!(catalogue.remove("books"));
     let dropped: Vec<u64> = catalogue.dropped.iter().map(|tree| tree.id.0).collect();
     assert_eq!(dropped, [2, 1]);
+}
+
+#[test]
+fn format_2_is_read_and_queues_of_leaves_are_named() {
+    let text = String::from_utf8(sample().encode().to_vec()).expect("JSON is text");
+    let old = text.replace("\"format\": 3", "\"format\": 2");
+    let read = Catalogue::decode(old.as_bytes()).expect("the format before queues of leaves");
+    assert_eq!(read, sample());
+    let settings = CollectionSettings {
+        queues: PendingQueues::PerLeaf,
+        indexes: [("author".to_owned(), "author".to_owned())].into(),
+        ..CollectionSettings::default()
+    };
+    let ids = || (CollectionId(5), PageId(9));
+    let collection = Collection::new(&settings, None, ids).expect("valid settings");
+    let mut catalogue = Catalogue::new(0xDB);
+    catalogue.add("books", collection).expect("a valid name");
+    let text = String::from_utf8(catalogue.encode().to_vec()).expect("JSON is text");
+    assert!(text.contains("\"queues\": \"per-leaf\""), "{text}");
+    // An index has one queue: its tree has no updates.
+    assert!(text.contains("\"queues\": 1"), "{text}");
+    assert!(catalogue.remove("books"));
+    let read = Catalogue::decode(&catalogue.encode()).expect("its own bytes");
+    assert_eq!(read, catalogue);
 }

@@ -14,6 +14,7 @@ use crate::catalogue::{Collection, CollectionId};
 use crate::index;
 use crate::level::Level;
 use crate::reflect::{Way, reflect};
+use crate::routing::Routed;
 use crate::sealing::What;
 use crate::store::key;
 use crate::tree::Fence;
@@ -104,21 +105,23 @@ impl Transaction {
         }
         let parts = inner.outgoing(parts)?;
         let pending = inner.pending(&self.commit);
-        match self.level {
-            Level::Atomic => pending.commit(&parts).await?,
-            _ => pending.send(&parts).await?,
+        let mut dues = Vec::new();
+        if self.level == Level::Atomic {
+            pending.commit(&parts).await?;
+        } else {
+            let routes = parts.iter().cloned();
+            let routes = routes.map(|part| inner.route(&self.commit, part));
+            let routed = join_all(routes).await;
+            pending.send(&routed).await?;
+            dues.extend(routed.iter().flat_map(Routed::dues));
         }
         // What waits for approval is not there yet.
-        let parts = parts
-            .iter()
-            .filter(|(collection, _, _)| !collection.is_curated);
-        for (collection, _, records) in parts.clone() {
-            inner.session().wrote(collection.id, records);
+        for part in parts.iter().filter(|part| !part.tree.is_curated) {
+            inner.session().wrote(part.tree.id, &part.records);
         }
-        let collections = parts.map(|(collection, _, _)| collection.id);
         match self.level {
             Level::Atomic => self.database.finish_later(),
-            _ => self.database.checkpoint_later(collections.collect()),
+            _ => self.database.checkpoint_later(dues),
         }
         let own_bytes = inner.session().own_bytes();
         if OWN_BYTES_MAX < own_bytes {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
 use fader_cloud::ErrorKind;
-use fader_database::{CollectionSettings, Database, Level, Transaction};
+use fader_database::{CollectionSettings, Database, Level, PendingQueues, Transaction};
 
 use self::price::Price;
 use crate::cloud::Where;
@@ -128,9 +128,10 @@ struct Create {
     /// and times. `fader db grant` lets others in.
     #[arg(long)]
     encrypt: bool,
-    /// Number of its pending-update queues: with more of them more checkpoints run at once.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pending_queues: u16,
+    /// Its pending-update queues: with more of them more checkpoints run at once. A number, or
+    /// `per-leaf` as in the paper: one for inserts and deletes, one for the updates of each leaf.
+    #[arg(long, value_name = "NUMBER|per-leaf", default_value_t)]
+    pending_queues: PendingQueues,
 }
 
 #[derive(Args)]
@@ -449,6 +450,16 @@ async fn verify(at: &Where) -> Result<ExitCode> {
             note!("{}: {problem}", visible(&name));
         }
         is_well &= report.problems.is_empty();
+        let queues = database.verify_queues(&name).await?;
+        if let Some(first) = queues.missing.first() {
+            let count = queues.missing.len();
+            note!(
+                "{}: {count} leaves have no queue, among them {first}; their updates go through \
+                 the queue of the tree",
+                visible(&name)
+            );
+            is_well = false;
+        }
         let pages = report.leaves + report.nodes;
         let (shown, records) = (visible(&name), report.visible);
         output::print(&format!("{shown}: {records} records in {pages} pages\n"))?;

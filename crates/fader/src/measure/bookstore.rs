@@ -8,6 +8,7 @@
 //! Deliberately absent: time that the client's own processor takes.
 
 mod curve;
+mod layouts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_cloud::model::{Call, Latency, Model, Process, Profile, Skew};
 use fader_cloud::{Clock, Cloud, PriceBook, Usage};
-use fader_database::{CollectionSettings, Database, Level};
+use fader_database::{CollectionSettings, Database, Level, PendingQueues};
 use object_store::path::Path;
 
 use crate::failure;
@@ -30,6 +31,7 @@ Examples:
   fader measure bookstore
   fader measure bookstore --year 2026 --clients 16 --rate 10 --queues bucket
   fader measure bookstore --figure
+  fader measure bookstore --layouts
   fader measure bookstore --year 2026 --products 1000 --break-even --svg curve.svg";
 
 /// Bytes of a customer, a product and an order.
@@ -65,6 +67,9 @@ pub(crate) struct Options {
     /// Where pending records wait.
     #[arg(long, default_value = "sqs")]
     queues: QueuesOf,
+    /// Pending-update queues of a collection: a number, or `per-leaf` as in the paper.
+    #[arg(long, value_name = "NUMBER|per-leaf", default_value_t)]
+    pending_queues: PendingQueues,
     /// Seconds between two checkpoints of a client.
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     interval: u64,
@@ -81,6 +86,9 @@ pub(crate) struct Options {
     /// Draws Figure 3: the price by the checkpoint interval.
     #[arg(long)]
     figure: bool,
+    /// Compares layouts of pending-update queues: requests and price.
+    #[arg(long, conflicts_with_all = ["figure", "break_even"])]
+    layouts: bool,
     /// Compares each level's price with naive's by the records that a checkpoint interval collects,
     /// and says from how many on it costs less. Without --rate: 0.1 transactions a second.
     #[arg(long, conflicts_with = "figure")]
@@ -163,6 +171,8 @@ struct Outcome {
     seconds: Vec<f64>,
     /// Dollars for 1000 transactions: of transactions, and of all else.
     dollars: [f64; 2],
+    /// Requests for each transaction: of transactions, and of all else.
+    requests: [f64; 2],
     /// Seconds until all pending records were in pages, in all.
     lasted: f64,
 }
@@ -215,6 +225,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     if options.figure {
         return figure(options);
+    }
+    if options.layouts {
+        return layouts::run(options);
     }
     if options.break_even {
         return curve::run(options, options.svg.as_deref());
@@ -286,8 +299,12 @@ fn setting(options: &Options) -> String {
         Some(rate) => format!("{rate} transactions a second"),
         None => "one transaction after the other".to_owned(),
     };
+    let pending = match options.pending_queues {
+        PendingQueues::PerCollection(1) => String::new(),
+        other => format!(", pending queues {other}"),
+    };
     format!(
-        "clients: {}, {rate}, {queues}, prices of {}",
+        "clients: {}, {rate}, {queues}{pending}, prices of {}",
         options.clients,
         options.year.book(),
     )
@@ -348,7 +365,7 @@ async fn experiment(
     model.set_profile(options.year.profile(options.seed));
     let before = model.meter.usage();
     let begun = model.clock.monotonic();
-    let done = Arc::new(Mutex::new((Vec::new(), 0)));
+    let done = Arc::new(Mutex::new(Done::default()));
     let mut clients = Vec::new();
     for number in 0..options.clients {
         let process = process(&format!("client {number}"));
@@ -367,18 +384,24 @@ async fn experiment(
         client.await.context("a client ended early")??;
     }
     let lasted = (model.clock.monotonic() - begun).as_secs_f64();
-    let (mut seconds, transactions) = {
+    let Done {
+        mut seconds,
+        pico,
+        requests,
+    } = {
         let mut done = done.lock().expect("no client panics while it is locked");
         std::mem::take(&mut *done)
     };
     seconds.sort_by(f64::total_cmp);
-    let thousands = seconds.len() as f64 / 1000.0;
-    let all = book.cost(&model.meter.usage().since(&before)).pico;
-    let dollars = |pico: u128| pico as f64 / 1e12 / thousands;
-    let (all, own) = (dollars(all), dollars(transactions));
+    let count = seconds.len() as f64;
+    let used = model.meter.usage().since(&before);
+    let dollars = |pico: u128| pico as f64 / 1e12 / (count / 1000.0);
+    let (all, own) = (dollars(book.cost(&used).pico), dollars(pico));
+    let (all_requests, own_requests) = (used.requests() as f64 / count, requests as f64 / count);
     Ok(Outcome {
         seconds,
         dollars: [own, all - own],
+        requests: [own_requests, all_requests - own_requests],
         lasted,
     })
 }
@@ -408,6 +431,7 @@ fn key(number: u32) -> Vec<u8> {
 async fn fill(options: &Options, database: &Database) -> Result<()> {
     let settings = CollectionSettings {
         minimum: Level::Naive,
+        queues: options.pending_queues,
         ..CollectionSettings::default()
     };
     for (name, count, bytes) in [
@@ -425,8 +449,16 @@ async fn fill(options: &Options, database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of transactions, and their price in 10⁻¹² dollars.
-type Done = Arc<Mutex<(Vec<f64>, u128)>>;
+/// What transactions took.
+#[derive(Default)]
+struct Done {
+    /// Seconds of each.
+    seconds: Vec<f64>,
+    /// The price of all, in 10⁻¹² dollars.
+    pico: u128,
+    /// Requests of all.
+    requests: u64,
+}
 
 struct Client {
     number: u32,
@@ -434,7 +466,7 @@ struct Client {
     level: Level,
     cloud: Cloud,
     book: PriceBook,
-    done: Done,
+    done: Arc<Mutex<Done>>,
 }
 
 impl Client {
@@ -457,11 +489,11 @@ impl Client {
                 .done
                 .lock()
                 .expect("no client panics while it is locked");
-            done.0.push(took);
-            done.1 += usage
-                .values()
-                .map(|usage| self.book.cost(usage).pico)
-                .sum::<u128>();
+            done.seconds.push(took);
+            for usage in usage.values() {
+                done.pico += self.book.cost(usage).pico;
+                done.requests += usage.requests();
+            }
         }
         // What the client has under way ends with its last checkpoint.
         clock

@@ -8,6 +8,7 @@ use fader_cloud::model::{Latency, Model, Process, Profile, Skew, Staleness};
 use fader_cloud::{Clock, Cloud, Error};
 use fader_database::{
     CollectionSettings, Database, Guard, Identity, IndexRange, IndexValue, Level, Options,
+    PendingQueues, QueueReport,
 };
 use futures_util::future::join_all;
 use object_store::path::Path;
@@ -70,7 +71,12 @@ impl Plan {
         let bytes = *random.pick(&[256, 300, 500, 2_000]);
         let settings = CollectionSettings {
             minimum: Level::Basic,
-            queues: *random.pick(&[1, 1, 2, 3]),
+            queues: *random.pick(&[
+                PendingQueues::PerCollection(1),
+                PendingQueues::PerCollection(3),
+                PendingQueues::PerLeaf,
+                PendingQueues::PerLeaf,
+            ]),
             leaf_bytes: bytes,
             node_bytes: bytes,
             // In other runs a client creates the index while all write.
@@ -120,7 +126,7 @@ impl Plan {
 
     /// Updates often come before the inserts that they wait for, and each checkpoint has a few.
     fn with_updates_first(mut self) -> Self {
-        self.settings.queues = 3;
+        self.settings.queues = PendingQueues::PerCollection(3);
         self.settings.indexes = [(INDEX.to_owned(), INDEX.to_owned())].into();
         self.options.checkpoint_after = Duration::from_millis(10);
         self.levels = vec![Level::Basic, Level::Atomic];
@@ -317,7 +323,14 @@ impl World<'_> {
         let end = self.read(&database).await?;
         self.look_up(&database, &end).await?;
         let vacuumed = database.vacuum(Duration::ZERO).await;
-        vacuumed.map_err(|error| live("it does not vacuum", &error))?;
+        let vacuumed = vacuumed.map_err(|error| live("it does not vacuum", &error))?;
+        let report = self.queues(&database).await?;
+        if vacuumed.young == 0 && !report.orphans.is_empty() {
+            return Err(Failure {
+                guarantee: "queues",
+                text: format!("queues of pages that are gone stay: {report:?}"),
+            });
+        }
         // A client without a pool sees what is left.
         let after = executor.process("after", Skew::default());
         let database = Database::open(self.cloud(&after), self.plan.options()).await;
@@ -386,13 +399,25 @@ impl World<'_> {
         }
         let report = database.verify(COLLECTION).await;
         let report = report.map_err(|error| live("its tree cannot be read", &error))?;
-        match report.problems.first() {
-            None => Ok(()),
-            Some(problem) => Err(Failure {
+        if let Some(problem) = report.problems.first() {
+            return Err(Failure {
                 guarantee: "tree",
                 text: problem.to_string(),
+            });
+        }
+        let report = self.queues(database).await?;
+        match report.missing.first() {
+            None => Ok(()),
+            Some(leaf) => Err(Failure {
+                guarantee: "queues",
+                text: format!("leaf {leaf} has no queue: {report:?}"),
             }),
         }
+    }
+
+    async fn queues(&self, database: &Database) -> Result<QueueReport, Failure> {
+        let report = database.verify_queues(COLLECTION).await;
+        report.map_err(|error| live("its queues cannot be listed", &error))
     }
 
     async fn read(&self, database: &Database) -> Result<BTreeMap<String, String>, Failure> {

@@ -1,5 +1,7 @@
 //! Runs that are told step by step, each for a rule whose absence few seeds notice.
 
+mod leaves;
+
 use std::time::Duration;
 
 use fader_cloud::model::{Model, Profile, Skew};
@@ -12,7 +14,15 @@ use crate::cloud::Failure;
 type Script = fn(Guards) -> Option<Failure>;
 
 /// The scripts, each with the rule that it needs.
-pub(super) const SCRIPTS: [(Guard, Script); 1] = [(Guard::EntriesOfHidden, updates_before_insert)];
+pub(super) const SCRIPTS: [(Guard, Script); 4] = [
+    (Guard::EntriesOfHidden, updates_before_insert),
+    (Guard::ForwardFirst, leaves::no_sends_while_forwarding),
+    (Guard::LeafOfTree, leaves::update_of_a_page_that_was_cut_off),
+    (
+        Guard::LeafQueuesCount,
+        leaves::vacuum_beside_a_hidden_update,
+    ),
+];
 
 const COLLECTION: &str = "books";
 const INDEX: &str = "author";

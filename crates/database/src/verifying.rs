@@ -1,0 +1,96 @@
+//! Verifying the tree of a collection, and the queues of its leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fader_blink::{Page, PageId, Report, check};
+use fader_cloud::Result;
+use futures_util::future::join_all;
+
+use crate::catalogue::Collection;
+use crate::database::Database;
+use crate::layout::PendingQueues;
+
+/// The queues of a collection's leaves, compared with the leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueReport {
+    /// Queues of leaves.
+    pub queues: u64,
+    /// Leaves that have none. Their updates go through the queue of the tree.
+    pub missing: Vec<PageId>,
+    /// Queues of pages that nothing leads to. A checkpoint sends on what they hold, `vacuum`
+    /// deletes them.
+    pub orphans: Vec<PageId>,
+}
+
+impl Database {
+    /// Verifies the tree of a collection: each page that its root leads to.
+    ///
+    /// # Errors
+    /// `NotFound`: no such collection. Of the cloud. `Malformed`: a page cannot be read.
+    pub async fn verify(&self, name: &str) -> Result<Report> {
+        let collection = self.collection(name).await?;
+        let pages = self.pages(&collection).await?;
+        Ok(check(collection.root(), |id| pages.get(&id)))
+    }
+
+    /// All pages of a collection that its root leads to.
+    pub(crate) async fn pages(&self, collection: &Collection) -> Result<BTreeMap<PageId, Page>> {
+        let store = self.0.store.scope("verify");
+        let tree = self.0.tree(&store, collection)?;
+        let since = store.0.runtime.clock.monotonic();
+        let mut pages = BTreeMap::new();
+        let mut next = vec![collection.root()];
+        while !next.is_empty() {
+            let batch: Vec<PageId> = next.drain(..next.len().min(16)).collect();
+            let reads = join_all(batch.iter().map(|id| tree.read(*id, since))).await;
+            for (id, read) in batch.into_iter().zip(reads) {
+                if let Some(held) = read? {
+                    let links = held.page.children().chain(held.page.right());
+                    next.extend(links.filter(|link| !pages.contains_key(link)));
+                    pages.insert(id, held.page);
+                }
+            }
+            next.sort_unstable();
+            next.dedup();
+            next.retain(|id| !pages.contains_key(id));
+        }
+        Ok(pages)
+    }
+
+    /// Compares the queues of a collection's leaves with its leaves; nothing without queues of
+    /// leaves.
+    ///
+    /// # Errors
+    /// As [`Database::verify`].
+    pub async fn verify_queues(&self, name: &str) -> Result<QueueReport> {
+        let collection = self.collection(name).await?;
+        let pages = self.pages(&collection).await?;
+        self.queue_report(&collection, &pages).await
+    }
+
+    /// As [`Database::verify_queues`], for these pages of a tree.
+    pub(crate) async fn queue_report(
+        &self,
+        tree: &Collection,
+        pages: &BTreeMap<PageId, Page>,
+    ) -> Result<QueueReport> {
+        let store = self.0.store.scope("verify");
+        let pending = self.0.pending(&store);
+        let queues = pending.leaves_with_queues(tree.id, tree.queues).await?;
+        let queues: BTreeSet<PageId> = queues.into_iter().collect();
+        let has_queues = tree.queues == PendingQueues::PerLeaf;
+        let leaves = pages
+            .iter()
+            .filter(|(_, page)| page.is_leaf() && has_queues);
+        // The root keeps its queue when it is no leaf any more: writers may not know.
+        let is_orphan = |id: &PageId| *id != tree.root() && !pages.contains_key(id);
+        Ok(QueueReport {
+            queues: queues.len() as u64,
+            missing: leaves
+                .map(|(id, _)| *id)
+                .filter(|id| !queues.contains(id))
+                .collect(),
+            orphans: queues.into_iter().filter(is_orphan).collect(),
+        })
+    }
+}
