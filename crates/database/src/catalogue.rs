@@ -272,6 +272,9 @@ pub(crate) struct Catalogue {
     format: u32,
     /// Random: part of the names of its queues.
     pub(crate) database: String,
+    /// Whether the store keeps no conditions of PUTs: a token stands for them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_timed: bool,
     pub(crate) collections: BTreeMap<String, Collection>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) dropped: Vec<Dropped>,
@@ -283,6 +286,7 @@ impl Catalogue {
         Catalogue {
             format: FORMAT,
             database: format!("{database:016x}"),
+            is_timed: false,
             collections: BTreeMap::new(),
             dropped: Vec::new(),
         }

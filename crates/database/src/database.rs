@@ -18,6 +18,7 @@ use crate::routing::{Due, Outgoing};
 use crate::sealing::{Sealer, SealingKey};
 use crate::session::Session;
 use crate::store::{Put, Store, catalogue_key, key};
+use crate::timed::{self, Fencing};
 use crate::transaction::Transaction;
 use crate::tree::{LeafQueues, Tree};
 
@@ -79,15 +80,17 @@ impl Database {
     /// # Errors
     /// `Precondition`: there is one. Of the cloud.
     pub async fn create(cloud: Cloud, options: Options) -> Result<Self> {
-        let store = Store(cloud);
-        let catalogue = Catalogue::new(store.0.runtime.random());
+        let plain = Store(cloud);
+        let mut catalogue = Catalogue::new(plain.0.runtime.random());
         let is_here = || {
             let context = "a database is here already: open it, or choose another URL";
             Error::new(ErrorKind::Precondition, context)
         };
-        if store.object(&catalogue_key()).await?.is_some() {
+        if plain.object(&catalogue_key()).await?.is_some() {
             return Err(is_here());
         }
+        catalogue.is_timed = !timed::keeps_conditions(&plain).await?;
+        let store = fenced(plain, &catalogue, &options);
         let pending = Pending {
             store: &store,
             database: &catalogue.database,
@@ -95,6 +98,11 @@ impl Database {
             guards: options.guards,
         };
         pending.create(&pending.atomic()).await?;
+        if catalogue.is_timed {
+            let lock = timed::queue(&catalogue.database);
+            pending.create(&lock).await?;
+            timed::mint(&store, &lock).await?;
+        }
         let mut tries = 1;
         let version = loop {
             let put = store
@@ -130,14 +138,16 @@ impl Database {
     /// `NotFound`: there is none. `Malformed`: foreign, damaged, or of a newer format. Of the
     /// cloud.
     pub async fn open(cloud: Cloud, options: Options) -> Result<Self> {
-        let store = Store(cloud);
-        let read_at = store.0.runtime.clock.monotonic();
-        let Some((bytes, version)) = store.object(&catalogue_key()).await? else {
+        let plain = Store(cloud);
+        let read_at = plain.0.runtime.clock.monotonic();
+        let Some((bytes, version)) = plain.object(&catalogue_key()).await? else {
             let context = "no database is here: create one first";
             return Err(Error::new(ErrorKind::NotFound, context));
         };
+        let catalogue = Catalogue::decode(&bytes)?;
+        let store = fenced(plain, &catalogue, &options);
         let known = Known {
-            catalogue: Catalogue::decode(&bytes)?,
+            catalogue,
             version,
             read_at,
         };
@@ -158,6 +168,15 @@ impl Database {
             store,
             options,
         }))
+    }
+
+    /// How this database's conditional PUTs come about. At [`Fencing::Timed`] its promises hold
+    /// only while no client stands still, and no PUT is late, for longer than the token allows.
+    pub fn fencing(&self) -> Fencing {
+        match self.0.known().catalogue.is_timed {
+            true => Fencing::Timed,
+            false => Fencing::Conditional,
+        }
     }
 
     /// Begins a transaction. Nothing is sent before its first read or its commit.
@@ -199,6 +218,17 @@ impl Database {
             .expect("nothing panics while it is locked");
         *checked = Some(now);
         Ok(())
+    }
+}
+
+/// A store whose conditional PUTs run by the token, where the catalogue says so.
+fn fenced(plain: Store, catalogue: &Catalogue, options: &Options) -> Store {
+    match catalogue.is_timed {
+        true => {
+            let queue = timed::queue(&catalogue.database);
+            timed::timed(&plain, queue, options.guards)
+        }
+        false => plain,
     }
 }
 

@@ -35,11 +35,15 @@ pub enum Guard {
     LeafOfTree,
     /// Queues of leaves count as pending, also those that no page leads to.
     LeafQueuesCount,
+    /// Without conditions of the store a PUT is given up when the token's time is over.
+    TokenInTime,
+    /// Without conditions of the store a PUT waits for the token.
+    Token,
 }
 
 impl Guard {
     /// All rules.
-    pub const ALL: [Guard; 16] = [
+    pub const ALL: [Guard; 18] = [
         Guard::PageIfMatch,
         Guard::RightPageFirst,
         Guard::UnknownIsNotLanded,
@@ -56,6 +60,8 @@ impl Guard {
         Guard::LeafQueueFirst,
         Guard::LeafOfTree,
         Guard::LeafQueuesCount,
+        Guard::TokenInTime,
+        Guard::Token,
     ];
 }
 

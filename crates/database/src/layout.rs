@@ -2,7 +2,7 @@
 //!
 //! Names: `DATABASE-TREE-NUMBER` by the hash of a key, `DATABASE-TREE-PAGE` for updates of a leaf's
 //! records. `DATABASE-TREE-proposals` has records that wait for approval, `DATABASE-atomic` whole
-//! transactions.
+//! transactions, `DATABASE-lock` the token of a store without conditions.
 //!
 //! Invariants:
 //! - SPREAD-1 with queues of leaves a record is sent on once at most: from that of a leaf to that

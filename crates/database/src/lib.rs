@@ -43,6 +43,7 @@ mod routing;
 mod sealing;
 mod session;
 mod store;
+mod timed;
 mod transaction;
 mod tree;
 mod vacuum;
@@ -64,6 +65,7 @@ pub use maintenance::Checkpointed;
 pub use options::Options;
 pub use reviewing::{Proposal, ProposedChange, Reviewed, Verdict};
 pub use sealing::{Identity, PublicIdentity};
+pub use timed::Fencing;
 pub use transaction::{
     Committed, INLINE_BYTES, KEY_BYTES_MAX, KeyValue, RECORD_BYTES_MAX, RECORDS_MAX, Transaction,
 };

@@ -26,6 +26,7 @@ use crate::database::Database;
 use crate::guard::Guard;
 use crate::layout::Place;
 use crate::store::PREFIX;
+use crate::timed::{self, Fencing};
 
 /// Objects that are deleted at once.
 const DELETES_AT_ONCE: usize = 16;
@@ -52,6 +53,7 @@ impl Database {
     /// collection is missing. `Malformed`: a page is damaged. Nothing was deleted then. Of the
     /// cloud.
     pub async fn vacuum(&self, age: Duration) -> Result<Vacuumed> {
+        self.check_token().await?;
         self.settle().await?;
         self.check_queues().await?;
         let (mut pages, mut values) = (BTreeSet::new(), BTreeSet::new());
@@ -83,6 +85,20 @@ impl Database {
         }
         self.delete_queues(&mut done).await?;
         Ok(done)
+    }
+
+    /// Makes a new token when there is none: a service of queues keeps no message for ever.
+    async fn check_token(&self) -> Result<()> {
+        if self.fencing() == Fencing::Conditional {
+            return Ok(());
+        }
+        let store = &self.0.store;
+        let lock = timed::queue(&self.0.name);
+        let counts = store.0.queues.counts(&lock).await?;
+        match counts.visible + counts.in_flight {
+            0 => timed::mint(store, &lock).await,
+            _ => Ok(()),
+        }
     }
 
     /// Fails when any queue of the database has a message, hidden ones included.

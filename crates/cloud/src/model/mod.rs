@@ -30,8 +30,8 @@ pub use faults::Fate;
 pub use objects::ModelObjects;
 pub use process::{ModelClock, Process, Skew, run};
 pub use profile::{
-    Call, DomainProfile, ETags, FaultRates, Latency, ObjectProfile, Profile, QueueProfile,
-    RateLimit, Staleness,
+    Call, Conditions, DomainProfile, ETags, FaultRates, Latency, ObjectProfile, Profile,
+    QueueProfile, RateLimit, Staleness,
 };
 pub use queues::ModelQueues;
 pub use schedule::{Access, Alternative, Choice, Scheduler};

@@ -19,7 +19,7 @@ use object_store::{
 };
 
 use super::link::{Ask, Link, Reply, Shared};
-use super::profile::{Call, ObjectProfile, Staleness};
+use super::profile::{Call, Conditions, ObjectProfile, Staleness};
 use super::schedule::Access;
 use super::store::{Moment, Store};
 use crate::clock::Clock;
@@ -131,7 +131,18 @@ impl ModelObjects {
         attributes: Attributes,
         mode: PutMode,
     ) -> Result<PutResult> {
-        let e_tags = self.service.profile.get().e_tags;
+        let profile = self.service.profile.get();
+        let e_tags = profile.e_tags;
+        let mode = match profile.conditions {
+            Conditions::Ignored => PutMode::Overwrite,
+            Conditions::Refused if mode != PutMode::Overwrite => {
+                return Err(Error::NotImplemented {
+                    operation: "a put with a condition".to_owned(),
+                    implementer: self.to_string(),
+                });
+            }
+            Conditions::Kept | Conditions::Refused => mode,
+        };
         let ask = Ask {
             is_conditional: !matches!(mode, PutMode::Overwrite),
             sent_bytes: body.len() as u64,

@@ -125,6 +125,18 @@ pub enum ETags {
     OfWrites,
 }
 
+/// What becomes of the conditions of puts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conditions {
+    /// They are kept.
+    #[default]
+    Kept,
+    /// They are ignored: each put overwrites.
+    Ignored,
+    /// A put with a condition is refused as one that the store does not implement.
+    Refused,
+}
+
 /// How objects behave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectProfile {
@@ -150,6 +162,8 @@ pub struct ObjectProfile {
     pub object_writes: Option<RateLimit>,
     /// Which ETags are equal.
     pub e_tags: ETags,
+    /// What becomes of the conditions of puts.
+    pub conditions: Conditions,
 }
 
 impl Default for ObjectProfile {
@@ -166,6 +180,7 @@ impl Default for ObjectProfile {
             prefix_writes: None,
             object_writes: None,
             e_tags: ETags::OfBytes,
+            conditions: Conditions::Kept,
         }
     }
 }

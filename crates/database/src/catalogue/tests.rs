@@ -40,6 +40,16 @@ fn the_bytes_are_frozen() {
 }
 
 #[test]
+fn a_store_without_conditions_is_in_the_bytes() {
+    let mut catalogue = sample();
+    catalogue.is_timed = true;
+    let text = String::from_utf8(catalogue.encode().to_vec()).expect("JSON is text");
+    assert!(text.contains("\"is_timed\": true"), "{text}");
+    let read = Catalogue::decode(text.as_bytes()).expect("its own bytes");
+    assert_eq!(read, catalogue);
+}
+
+#[test]
 fn a_newer_format_and_foreign_bytes_are_refused_by_name() {
     let newer = Catalogue::decode(br#"{"format": 4, "unknown": true}"#).expect_err("newer");
     assert!(newer.to_string().contains("format 4"), "{newer}");

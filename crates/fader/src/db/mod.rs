@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
 use fader_cloud::ErrorKind;
-use fader_database::{CollectionSettings, Database, Level, PendingQueues, Transaction};
+use fader_database::{CollectionSettings, Database, Fencing, Level, PendingQueues, Transaction};
 
 use self::price::Price;
 use crate::cloud::Where;
@@ -248,7 +248,19 @@ async fn open(at: &Where, access: Access) -> Result<Database> {
         ..fader_database::Options::default()
     };
     let opened = Database::open(cloud(at, access).await?, options).await;
-    opened.with_context(|| format!("the database at {}", visible(&at.url)))
+    let database = opened.with_context(|| format!("the database at {}", visible(&at.url)))?;
+    warn(&database);
+    Ok(database)
+}
+
+/// Says so when the store keeps no conditions.
+fn warn(database: &Database) {
+    if database.fencing() == Fencing::Timed {
+        note!(
+            "this store keeps no conditions of PUTs: a token with a timeout stands for them; a \
+             client that stands still, or a PUT that is late, for more than 10 s may lose writes"
+        );
+    }
 }
 
 async fn create(options: &Create) -> Result<ExitCode> {
@@ -268,6 +280,7 @@ async fn create(options: &Create) -> Result<ExitCode> {
         Err(error) if error.kind == ErrorKind::NotFound => Database::create(cloud, opening).await?,
         opened => opened?,
     };
+    warn(&database);
     let settings = CollectionSettings {
         key: options.key.clone(),
         minimum: options.minimum,

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fader_cloud::model::{Latency, Model, Process, Profile, Skew, Staleness};
+use fader_cloud::model::{Conditions, Latency, Model, Process, Profile, Skew, Staleness};
 use fader_cloud::{Clock, Cloud, Error};
 use fader_database::{
     CollectionSettings, Database, Guard, Identity, IndexRange, IndexValue, Level, Options,
@@ -117,6 +117,7 @@ impl Plan {
             removed: None,
         };
         match seed % 10 {
+            2 => plan.with_token(&mut random),
             6 => plan.with_updates_first(),
             8 => plan.with_stale_reads(),
             9 => plan.with_slow_claims(&mut random),
@@ -137,6 +138,30 @@ impl Plan {
             pause_ms: 300,
             ..self.habits
         };
+        self
+    }
+
+    /// The store keeps no conditions of puts. The cloud is within what the token assumes: no put is
+    /// late, no received message is shown early, reads are not stale. Clients stand still for
+    /// longer than the token's time.
+    fn with_token(mut self, random: &mut Random) -> Self {
+        let profile = &mut self.cloud.profile;
+        profile.objects.conditions = *random.pick(&[Conditions::Ignored, Conditions::Refused]);
+        profile.objects.reads = Staleness::None;
+        profile.objects.put.faults.late = 0;
+        profile.objects.get.latency = Latency::Constant(Duration::from_millis(200));
+        profile.queues.duplicates = 0;
+        self.cloud.faults = Duration::from_secs(300);
+        self.settings.queues = PendingQueues::PerCollection(2);
+        self.options.checkpoint_after = Duration::from_millis(100);
+        for process in self.cloud.processes.iter_mut().skip(1) {
+            process.strikes = (0..6)
+                .map(|_| Strike {
+                    after: Duration::from_millis(random.between(0, 10_000)),
+                    fault: Fault::Pause(Duration::from_secs(40)),
+                })
+                .collect();
+        }
         self
     }
 
