@@ -37,13 +37,15 @@ pub enum Guard {
     LeafQueuesCount,
     /// Without conditions of the store a PUT is given up when the token's time is over.
     TokenInTime,
+    /// Entries of indexes are sent before their records.
+    EntriesFirst,
     /// Without conditions of the store a PUT waits for the token.
     Token,
 }
 
 impl Guard {
     /// All rules.
-    pub const ALL: [Guard; 18] = [
+    pub const ALL: [Guard; 19] = [
         Guard::PageIfMatch,
         Guard::RightPageFirst,
         Guard::UnknownIsNotLanded,
@@ -61,6 +63,7 @@ impl Guard {
         Guard::LeafOfTree,
         Guard::LeafQueuesCount,
         Guard::TokenInTime,
+        Guard::EntriesFirst,
         Guard::Token,
     ];
 }

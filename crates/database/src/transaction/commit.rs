@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 
 use super::{Committed, INLINE_BYTES, Transaction, Write, Writes, key_bytes_max};
 use crate::catalogue::{Collection, CollectionId};
+use crate::guard::Guard;
 use crate::index;
 use crate::level::Level;
 use crate::reflect::{Way, reflect};
@@ -41,8 +42,7 @@ impl Transaction {
                 client: self.database.0.incarnation,
                 sequence: 0,
             };
-            let parts = records(writes, &objects, stamp);
-            self.send(parts).await?;
+            self.send(records(writes, &objects, stamp)).await?;
         }
         let usage = self.usage();
         Ok(Committed { stamp, usage })
@@ -98,12 +98,14 @@ impl Transaction {
         join_all(puts).await.into_iter().collect()
     }
 
-    async fn send(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
+    async fn send(&self, written: Written) -> Result<()> {
         let inner = &self.database.0;
+        let Written { entries, records } = written;
         if self.level == Level::Naive {
-            return self.overwrite(parts).await;
+            return self.overwrite([entries, records].concat()).await;
         }
-        let parts = inner.outgoing(parts)?;
+        let entries_count = entries.len();
+        let parts = inner.outgoing([entries, records].concat())?;
         let pending = inner.pending(&self.commit);
         let mut dues = Vec::new();
         if self.level == Level::Atomic {
@@ -112,7 +114,13 @@ impl Transaction {
             let routes = parts.iter().cloned();
             let routes = routes.map(|part| inner.route(&self.commit, part));
             let routed = join_all(routes).await;
-            pending.send(&routed).await?;
+            // A client that ends halfway leaves an entry without a record, never the other way.
+            let first = match inner.options.guards.has(Guard::EntriesFirst) {
+                true => entries_count,
+                false => routed.len(),
+            };
+            pending.send(&routed[..first]).await?;
+            pending.send(&routed[first..]).await?;
             dues.extend(routed.iter().flat_map(Routed::dues));
         }
         // What waits for approval is not there yet.
@@ -149,20 +157,31 @@ impl Transaction {
     }
 }
 
-/// The records of a write set, numbered in the order of collections and keys. Those of a collection
-/// are followed by the entries that they assert in its indexes.
+/// What a transaction sends, by trees.
+struct Written {
+    /// Of indexes.
+    entries: Vec<(Collection, Vec<Record>)>,
+    /// Of collections.
+    records: Vec<(Collection, Vec<Record>)>,
+}
+
+/// The records of a write set, numbered in the order of collections and keys, and the entries that
+/// they assert in indexes.
 fn records(
     writes: BTreeMap<CollectionId, Writes>,
     objects: &BTreeMap<(CollectionId, Bytes), Pointer>,
     first: Stamp,
-) -> Vec<(Collection, Vec<Record>)> {
+) -> Written {
     let mut next = first;
     let mut stamp = || {
         let stamp = next;
         next.sequence += 1;
         stamp
     };
-    let mut parts = Vec::new();
+    let mut written = Written {
+        entries: Vec::new(),
+        records: Vec::new(),
+    };
     for (id, writes) in writes {
         let mut records = Vec::with_capacity(writes.by_key.len());
         let mut entries: BTreeMap<&str, Vec<Record>> = BTreeMap::new();
@@ -188,12 +207,10 @@ fn records(
             (writes.collection.indexes[name].entries.clone(), records)
         };
         let entries: Vec<_> = entries.into_iter().map(of_index).collect();
-        parts.push((writes.collection, records));
-        parts.extend(
-            entries
-                .into_iter()
-                .filter(|(_, records)| !records.is_empty()),
-        );
+        written.records.push((writes.collection, records));
+        let entries = entries.into_iter();
+        let entries = entries.filter(|(_, records)| !records.is_empty());
+        written.entries.extend(entries);
     }
-    parts
+    written
 }
