@@ -66,6 +66,8 @@ pub(crate) struct Work {
     pub(crate) checkpoints: BTreeSet<Due>,
     /// Queues whose checkpoint is under way: a second one would lose races to the first.
     pub(crate) active: BTreeSet<Due>,
+    /// How often in a row the checkpoint of a tree was left to another client.
+    pub(crate) put_off: BTreeMap<CollectionId, u32>,
     /// Whether transactions are to be finished.
     pub(crate) finishing: bool,
     /// Queues of transactions that were finished since the last checkpoint was planned.

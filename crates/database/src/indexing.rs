@@ -390,7 +390,7 @@ impl Inner {
         let trees = collection.index_trees();
         let parts = trees.filter_map(|tree| Some((tree.clone(), by_tree.remove(&tree.id)?)));
         let parts = self.outgoing(parts.collect())?.into_iter();
-        let routed: Vec<Routed> = parts.map(Outgoing::to_tree).collect();
+        let routed: Vec<Routed> = parts.map(Outgoing::into_tree).collect();
         pending.send(&routed).await
     }
 }

@@ -124,6 +124,8 @@ pub(crate) enum Place {
     Leaf(PageId),
     /// Of records that wait for approval.
     Proposals,
+    /// Of the token that is a hint.
+    Hint,
 }
 
 impl Place {
@@ -155,6 +157,7 @@ impl Place {
             Place::Number(number) => format!("{prefix}{number}"),
             Place::Leaf(page) => format!("{prefix}{:032x}", page.0),
             Place::Proposals => format!("{prefix}proposals"),
+            Place::Hint => format!("{prefix}hint"),
         }
     }
 

@@ -24,6 +24,7 @@ mod database;
 mod fresh;
 mod granting;
 mod guard;
+mod hint;
 mod index;
 mod indexing;
 mod layout;

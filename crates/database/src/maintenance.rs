@@ -13,6 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use crate::catalogue::{Collection, CollectionId};
 use crate::database::{Database, Inner};
 use crate::guard::Guard;
+use crate::hint::Hint;
 use crate::layout::Place;
 use crate::message;
 use crate::pending::Pending;
@@ -208,7 +209,11 @@ impl Database {
         };
         let done = match due.leaf {
             Some(leaf) => self.0.drain(&tree, Place::Leaf(leaf), For::Own).await,
-            None => self.0.drain_numbered(&tree, For::Own).await,
+            None => match self.checkpoint_in_turn(&tree).await {
+                Ok(Some(done)) => Ok(done),
+                Ok(None) => return vec![due],
+                Err(error) => Err(error),
+            },
         };
         match done {
             Ok(done) => {
@@ -228,6 +233,18 @@ impl Database {
                 vec![due]
             }
         }
+    }
+
+    /// Brings what is in a tree's queues with numbers into its pages, unless another client does.
+    async fn checkpoint_in_turn(&self, tree: &Collection) -> Result<Option<Checkpointed>> {
+        let store = self.0.store.scope("checkpoint");
+        let hint = self.0.ask_hint(&store, tree.id).await;
+        if hint == Hint::Wait {
+            return Ok(None);
+        }
+        let done = self.0.drain_numbered(tree, For::Own).await;
+        self.0.give_hint_back(&store, tree.id, hint).await;
+        done.map(Some)
     }
 
     /// Lets this client finish its Atomic transactions after a while.
@@ -451,7 +468,7 @@ impl Inner {
         let mut entries = self.asserted(&store, collection, &records).await?;
         let reflected = match place {
             Place::Leaf(leaf) => reflect_leaf(&tree, way, leaf, records).await?,
-            Place::Number(_) | Place::Proposals => reflect(&tree, way, records).await?,
+            _ => reflect(&tree, way, records).await?,
         };
         entries.extend(reflected.contradicted);
         done.entries = entries.len() as u64;
@@ -463,14 +480,8 @@ impl Inner {
         if !self.options.guards.has(Guard::ForwardFirst) {
             pending.remove(&queue, &receipts).await?;
         }
-        if !reflected.elsewhere.is_empty() {
-            let others = Outgoing {
-                tree: collection.clone(),
-                sealer: tree.sealer.clone(),
-                records: reflected.elsewhere,
-            };
-            pending.send(&[others.to_tree()]).await?;
-        }
+        let others = Outgoing::of(collection, &tree.sealer, reflected.elsewhere);
+        pending.send(&[others.into_tree()]).await?;
         pending.remove(&queue, &receipts).await?;
         done.messages = receipts.len() as u64;
         done.applied = reflected.applied;

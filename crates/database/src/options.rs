@@ -25,6 +25,9 @@ pub struct Options {
     /// Whether the requests of a commit are sent one after the other, a record in each message, as
     /// the paper's implementation did. For measurements.
     pub is_one_by_one: bool,
+    /// Whether a token of each tree tells clients to leave its checkpoint to another. It saves lost
+    /// races and costs requests.
+    pub has_lock_hint: bool,
     /// Who the client is, for encrypted collections.
     pub identity: Option<Identity>,
     /// The rules that are in place.
@@ -42,6 +45,7 @@ impl Default for Options {
             catalogue_ttl: Duration::from_secs(5),
             clock_bound: Duration::from_secs(30),
             is_one_by_one: false,
+            has_lock_hint: false,
             identity: None,
             guards: Guards::default(),
         }

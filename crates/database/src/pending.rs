@@ -155,7 +155,7 @@ impl Pending<'_> {
     pub(crate) async fn delete_queues(&self, tree: &Dropped) -> Result<u64> {
         let leaves = self.leaves_with_queues(tree.id, tree.queues).await?;
         let numbers = (0..tree.queues.numbered()).map(Place::Number);
-        let places = numbers.chain([Place::Proposals]);
+        let places = numbers.chain([Place::Proposals, Place::Hint]);
         let places = places.chain(leaves.into_iter().map(Place::Leaf));
         let mut deleted = 0;
         for place in places {

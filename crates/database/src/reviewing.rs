@@ -88,11 +88,7 @@ impl Database {
         let sealer = self.0.sealer(&collection)?;
         sealer.check()?;
         let queue = pending.proposals(collection.id);
-        let outgoing = |records| Outgoing {
-            tree: collection.clone(),
-            sealer: sealer.clone(),
-            records,
-        };
+        let outgoing = |records| Outgoing::of(&collection, &sealer, records);
         let mut done = Reviewed::default();
         let mut untouched: Vec<Receipt> = Vec::new();
         let (mut again, mut split): (Vec<Record>, Vec<Receipt>) = (Vec::new(), Vec::new());
@@ -129,7 +125,7 @@ impl Database {
                     untouched.push(proposed.receipt);
                     continue;
                 }
-                pending.send(&[outgoing(approved).to_tree()]).await?;
+                pending.send(&[outgoing(approved).into_tree()]).await?;
                 match waiting.is_empty() {
                     true => pending.remove(&queue, &[proposed.receipt]).await?,
                     false => {
@@ -139,7 +135,7 @@ impl Database {
                 }
             }
         }
-        pending.send(&[outgoing(again).to_proposals()]).await?;
+        pending.send(&[outgoing(again).into_proposals()]).await?;
         pending.remove(&queue, &split).await?;
         for receipt in untouched {
             // Hidden for a while otherwise.

@@ -46,6 +46,15 @@ impl Due {
 }
 
 impl Outgoing {
+    /// Records of a tree, with its keys.
+    pub(crate) fn of(tree: &Collection, sealer: &Sealer, records: Vec<Record>) -> Self {
+        Outgoing {
+            tree: tree.clone(),
+            sealer: sealer.clone(),
+            records,
+        }
+    }
+
     fn routed(self, place: impl Fn(&Record) -> Place) -> Routed {
         let mut by_place: BTreeMap<Place, Vec<Record>> = BTreeMap::new();
         for record in self.records {
@@ -59,13 +68,13 @@ impl Outgoing {
     }
 
     /// To the queues that take records of any page, also those of a curated collection.
-    pub(crate) fn to_tree(self) -> Routed {
+    pub(crate) fn into_tree(self) -> Routed {
         let queues = self.tree.queues;
         self.routed(|record| Place::of_tree(queues, &record.key))
     }
 
     /// To the queue of records that wait for approval.
-    pub(crate) fn to_proposals(self) -> Routed {
+    pub(crate) fn into_proposals(self) -> Routed {
         self.routed(|_| Place::Proposals)
     }
 }
@@ -80,7 +89,7 @@ impl Routed {
                 tree,
                 leaf: Some(*page),
             }),
-            Place::Proposals => None,
+            Place::Proposals | Place::Hint => None,
         })
     }
 }

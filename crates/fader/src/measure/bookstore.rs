@@ -9,6 +9,7 @@
 
 mod curve;
 mod layouts;
+mod year;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,11 +19,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use fader_cloud::model::{Call, Latency, Model, Process, Profile, Skew};
-use fader_cloud::{Clock, Cloud, PriceBook, Usage};
+use fader_cloud::model::{Model, Process, Profile, Skew};
+use fader_cloud::{Clock, Cloud, PriceBook, RequestKind, Usage};
 use fader_database::{CollectionSettings, Database, Level, PendingQueues};
 use object_store::path::Path;
 
+use self::year::Year;
 use crate::failure;
 use crate::output;
 
@@ -86,6 +88,9 @@ pub(crate) struct Options {
     /// Draws Figure 3: the price by the checkpoint interval.
     #[arg(long)]
     figure: bool,
+    /// Clients ask for a token before a checkpoint: a hint that others are at it.
+    #[arg(long)]
+    lock_hint: bool,
     /// Compares layouts of pending-update queues: requests and price.
     #[arg(long, conflicts_with_all = ["figure", "break_even"])]
     layouts: bool,
@@ -99,14 +104,6 @@ pub(crate) struct Options {
     /// Decides what clients choose.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Year {
-    #[value(name = "2007")]
-    Y2007,
-    #[value(name = "2026")]
-    Y2026,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -128,43 +125,6 @@ fn paper(level: Level) -> [f64; 5] {
     }
 }
 
-impl Year {
-    fn book(self) -> &'static str {
-        match self {
-            Year::Y2007 => "aws-2007",
-            Year::Y2026 => "aws-2026",
-        }
-    }
-
-    /// Latencies as the paper gives them, and of 2026 (docs/reference/figures.md). The paper's: GET
-    /// 0.14, 0.45 and 3.87 s for 10, 100 and 1000 KB, a PUT three times that; SQS 0.31, 0.16 and
-    /// 0.16 s.
-    fn profile(self, seed: u64) -> Profile {
-        let call = |ms: u64, mib_ms: u64| Call {
-            latency: Latency::Constant(Duration::from_millis(ms)),
-            per_mib: Duration::from_millis(mib_ms),
-            timeout: Duration::from_secs(60),
-            ..Call::default()
-        };
-        let mut profile = Profile {
-            seed,
-            ..Profile::default()
-        };
-        let (get, put, [send, receive, remove]) = match self {
-            Year::Y2007 => (call(90, 3_775), call(270, 11_325), [310, 160, 160]),
-            Year::Y2026 => (call(25, 28), call(30, 28), [10, 10, 10]),
-        };
-        profile.objects.delete = call(if self == Year::Y2007 { 90 } else { 25 }, 0);
-        profile.objects.list = get.clone();
-        (profile.objects.get, profile.objects.put) = (get, put);
-        profile.queues.send = call(send, 0);
-        profile.queues.receive = call(receive, 0);
-        profile.queues.remove = call(remove, 0);
-        profile.queues.other = call(send, 0);
-        profile
-    }
-}
-
 /// What a level came to.
 struct Outcome {
     /// Seconds of each transaction, rising.
@@ -173,6 +133,8 @@ struct Outcome {
     dollars: [f64; 2],
     /// Requests for each transaction: of transactions, and of all else.
     requests: [f64; 2],
+    /// PUTs for each transaction that were refused with 412.
+    lost: f64,
     /// Seconds until all pending records were in pages, in all.
     lasted: f64,
 }
@@ -232,6 +194,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.break_even {
         return curve::run(options, options.svg.as_deref());
     }
+    tables(options)
+}
+
+/// Tables 3 and 4, ours beside the paper's.
+fn tables(options: &Options) -> Result<ExitCode> {
     let mut table = output::table(HEAD);
     let mut outcomes = Vec::new();
     for level in Level::ALL {
@@ -276,11 +243,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .iter()
         .map(|outcome| outcome.lasted)
         .fold(0.0, f64::max);
+    let races = Level::ALL.iter().zip(&outcomes).skip(1);
+    let races = races.map(|(level, outcome)| {
+        let [own, other] = outcome.requests;
+        format!(
+            "{level}: {:.2} requests for each transaction, {:.3} PUTs refused with 412",
+            own + other,
+            outcome.lost
+        )
+    });
+    let races: Vec<String> = races.collect();
     output::print(&format!(
-        "Tables 3 and 4 of the paper, {}\n{}\n{}\nthe longest run: {lasted:.0} virtual s\n",
+        "Tables 3 and 4 of the paper, {}\n{}\n{}\n{}\nthe longest run: {lasted:.0} virtual s\n",
         about(options),
         table.trim_fmt(),
         ratios.join("\n"),
+        races.join("\n"),
     ))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -395,6 +373,11 @@ async fn experiment(
     seconds.sort_by(f64::total_cmp);
     let count = seconds.len() as f64;
     let used = model.meter.usage().since(&before);
+    let is_lost = |kind, status| kind == RequestKind::ObjectPut && status == Some(412);
+    let lost = used
+        .counts()
+        .filter(|(kind, status, _)| is_lost(*kind, *status));
+    let lost: u64 = lost.map(|(_, _, count)| count.requests).sum();
     let dollars = |pico: u128| pico as f64 / 1e12 / (count / 1000.0);
     let (all, own) = (dollars(book.cost(&used).pico), dollars(pico));
     let (all_requests, own_requests) = (used.requests() as f64 / count, requests as f64 / count);
@@ -402,6 +385,7 @@ async fn experiment(
         seconds,
         dollars: [own, all - own],
         requests: [own_requests, all_requests - own_requests],
+        lost: lost as f64 / count,
         lasted,
     })
 }
@@ -411,6 +395,7 @@ fn database_options(options: &Options) -> fader_database::Options {
         pool_bytes: 5_000_000,
         ttl: Duration::from_secs(100),
         checkpoint_after: Duration::from_secs(options.interval),
+        has_lock_hint: options.lock_hint,
         is_one_by_one: options.year == Year::Y2007 && !options.parallel,
         ..fader_database::Options::default()
     }

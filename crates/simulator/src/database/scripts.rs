@@ -1,6 +1,7 @@
 //! Runs that are told step by step, each for a rule whose absence few seeds notice.
 
 mod leaves;
+mod token;
 
 use std::time::Duration;
 
@@ -14,13 +15,17 @@ use crate::cloud::Failure;
 type Script = fn(Guards) -> Option<Failure>;
 
 /// The scripts, each with the rule that it needs.
-pub(super) const SCRIPTS: [(Guard, Script); 4] = [
+pub(super) const SCRIPTS: [(Guard, Script); 5] = [
     (Guard::EntriesOfHidden, updates_before_insert),
     (Guard::ForwardFirst, leaves::no_sends_while_forwarding),
     (Guard::LeafOfTree, leaves::update_of_a_page_that_was_cut_off),
     (
         Guard::LeafQueuesCount,
         leaves::vacuum_beside_a_hidden_update,
+    ),
+    (
+        Guard::TokenInTime,
+        token::comparison_beyond_the_time_of_the_token,
     ),
 ];
 

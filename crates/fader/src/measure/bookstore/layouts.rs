@@ -15,12 +15,13 @@ const LAYOUTS: [PendingQueues; 3] = [
     PendingQueues::PerCollection(8),
     PendingQueues::PerLeaf,
 ];
-const HEAD: [&str; 7] = [
+const HEAD: [&str; 8] = [
     "level",
     "pending queues",
     "avg s",
     "requests of a transaction",
     "all other, for each",
+    "refused PUTs",
     "$/1000",
     "to one queue",
 ];
@@ -43,6 +44,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode> {
                 format!("{:.3}", outcome.average()),
                 format!("{:.2}", outcome.requests[0]),
                 format!("{:.2}", outcome.requests[1]),
+                format!("{:.3}", outcome.lost),
                 format!("{:.4}", outcome.total()),
                 format!("{:.2}", outcome.total() / first),
             ]);
