@@ -105,13 +105,14 @@ fn is_unsigned_head_of_s3(parts: &Parts, domains: &[String]) -> bool {
     }
     let path = parts.uri.path();
     match parts.method {
+        Method::POST if path == "/" => false,
         Method::POST => {
             let kind = text(parts, &CONTENT_TYPE).unwrap_or_default();
             let is_file = kind.to_ascii_lowercase().starts_with("multipart/form-data");
             let is_of_s3 = ["delete", "uploads", "uploadId"]
                 .iter()
                 .any(|it| query.has(it));
-            path != "/" && (is_file || is_of_s3)
+            is_file || is_of_s3
         }
         Method::GET => path != "/",
         _ => true,

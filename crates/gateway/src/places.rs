@@ -15,7 +15,7 @@
 //! Invariants:
 //! - CONN-4 at most `max` places are taken, and at most `of_address` of them from one address.
 //! - CONN-5 bytes of heads that are not whole are at most `heads_bytes_max`, and one read more for
-//!   each thread.
+//!   each thread. The first [`HEAD_BYTES_FREE`] of a head do not count: the places bound them.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -36,6 +36,9 @@ use crate::connection::{Phase, Progress};
 pub(crate) const LOBBY_MAX: usize = 16;
 /// When places run out, this part of them is emptied at once: looking for them looks at all.
 const EMPTIED_PART: usize = 64;
+/// Bytes of a head that count for nothing: a connection's buffer has as many from its first read
+/// on. So the heads of most requests touch no counter that all connections share.
+const HEAD_BYTES_FREE: usize = 8 << 10;
 /// How long a stranger has to begin, and its request to come, before another may need its place.
 const YOUNG: Duration = Duration::from_millis(250);
 /// How often one that waits for a place looks again.
@@ -48,13 +51,14 @@ pub(crate) struct Numbers {
     pub(crate) max: usize,
     /// Of these, for one address.
     pub(crate) of_address: usize,
-    /// Bytes of heads that are not whole.
+    /// Bytes of heads that are not whole, beyond [`HEAD_BYTES_FREE`] of each.
     pub(crate) heads_bytes_max: usize,
 }
 
 /// All places of a listener.
 pub(crate) struct Places {
     numbers: Numbers,
+    /// Bytes of heads that are not whole, those that count for nothing left out.
     head_bytes: AtomicUsize,
     state: Mutex<State>,
 }
@@ -75,6 +79,7 @@ struct Occupant {
     progress: Progress,
     /// Whether it was served once.
     is_known: AtomicBool,
+    /// Bytes of its head that is not whole.
     head_bytes: AtomicUsize,
     is_ended: AtomicBool,
     ended: Notify,
@@ -119,6 +124,11 @@ enum Emptied {
     Soon,
     /// All are at work.
     None,
+}
+
+/// Bytes that count of a head of which `bytes` have come.
+fn counted(bytes: usize) -> usize {
+    bytes.saturating_sub(HEAD_BYTES_FREE)
 }
 
 /// The addresses that one client may have: one of version 4, 64 bits of version 6.
@@ -273,13 +283,20 @@ impl Places {
     fn end_a_head(&self) {
         let state = self.state.lock();
         let others = state.taken.values().chain(&state.lobby);
-        let heads = others.filter(|it| 0 < it.head_bytes.load(Ordering::Relaxed));
+        let heads = others.filter(|it| 0 < counted(it.head_bytes.load(Ordering::Relaxed)));
         let oldest = heads.min_by_key(|it| it.progress.phase().1);
         if let Some(occupant) = oldest {
             // Its bytes go when its task does; they are not to be looked for again.
-            let bytes = occupant.head_bytes.swap(0, Ordering::Relaxed);
-            self.head_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.forget_head(occupant);
             occupant.end();
+        }
+    }
+
+    /// Takes an occupant's head from what counts.
+    fn forget_head(&self, occupant: &Occupant) {
+        let bytes = counted(occupant.head_bytes.swap(0, Ordering::Relaxed));
+        if 0 < bytes {
+            self.head_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 }
@@ -297,8 +314,7 @@ impl Seat {
 
     /// The head that was on its way is whole.
     pub(crate) fn head_is_whole(&self) {
-        let bytes = self.occupant.head_bytes.swap(0, Ordering::Relaxed);
-        self.places.head_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.places.forget_head(&self.occupant);
     }
 
     /// Resolves when its place is another's.
@@ -313,9 +329,13 @@ impl Seat {
         if bytes == 0 || !matches!(self.progress().phase().0, Phase::Rest | Phase::Head) {
             return;
         }
-        self.occupant.head_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let before = self.places.head_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.places.numbers.heads_bytes_max < before + bytes {
+        let before = self.occupant.head_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let more = counted(before + bytes) - counted(before);
+        if more == 0 {
+            return;
+        }
+        let all = self.places.head_bytes.fetch_add(more, Ordering::Relaxed) + more;
+        if self.places.numbers.heads_bytes_max < all {
             self.places.end_a_head();
         }
     }

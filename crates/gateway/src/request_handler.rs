@@ -163,7 +163,7 @@ impl RequestHandler {
         let room = match self.room_for(parts, &incoming).await {
             Ok(room) => room,
             Err(refusal) => {
-                body::pass_by(incoming, bytes_max).await;
+                Box::pin(body::pass_by(incoming, bytes_max)).await;
                 return self.refuse_unread(parts, service, refusal, arrival);
             }
         };
@@ -185,11 +185,11 @@ impl RequestHandler {
             return response;
         }
         if queues::is_possible(service, parts, &body)
-            && let Some(response) = self.sqs(parts, &body, arrival, progress).await
+            && let Some(response) = Box::pin(self.sqs(parts, &body, arrival, progress)).await
         {
             return response;
         }
-        self.simpledb(parts, &body, arrival.port).await
+        pin!(self.simpledb(parts, &body, arrival.port)).await
     }
 
     /// Why an unsigned request is not served, which a foreign web page may have made.
@@ -286,12 +286,13 @@ impl RequestHandler {
                     preference: caller.preference(),
                     ..asked.unwrap_or_default().consistency
                 };
-                let carry_out = async {
+                // It stays where it is, as the answer does.
+                let carry_out = pin!(async {
                     let call = Call::new(caller.account(), command, consistency);
-                    let (outcome, told) = self.node.call(call).await;
+                    let (outcome, told) = pin!(self.node.call(call)).await;
                     metadata = is_asked.then_some(told);
                     own::<SimpleDb>(outcome)
-                };
+                });
                 let outcome = match &self.limiter {
                     None => carry_out.await,
                     // On the heap: who has no limit has no room for its waits.

@@ -103,13 +103,16 @@ async fn a_new_connection_has_a_moment_to_begin() {
 async fn the_oldest_head_goes_when_heads_are_too_much() {
     let places = places(9, 9);
     let older = seat(&places, HERE, Phase::Head).await;
-    older.read(60);
+    older.read(HEAD_BYTES_FREE + 60);
     tokio::time::advance(YOUNG).await;
     let newer = seat(&places, HERE, Phase::Head).await;
+    newer.read(HEAD_BYTES_FREE);
     newer.read(40);
+    let small = seat(&places, HERE, Phase::Head).await;
+    small.read(HEAD_BYTES_FREE);
     assert!(!is_ended(&older));
     newer.read(1);
-    assert!(is_ended(&older) && !is_ended(&newer));
+    assert!(is_ended(&older) && !is_ended(&newer) && !is_ended(&small));
     assert_eq!(places.head_bytes.load(Ordering::Relaxed), 41);
     newer.head_is_whole();
     newer.progress().enter(Phase::Body);

@@ -142,7 +142,7 @@ impl RequestHandler {
             return verified;
         };
         drop(verified);
-        let found = self.node.open_key(&id).await;
+        let found = Box::pin(self.node.open_key(&id)).await;
         verify(&|_| found.clone())
     }
 

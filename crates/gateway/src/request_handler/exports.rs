@@ -83,7 +83,8 @@ impl RequestHandler {
             return None;
         }
         let started = Instant::now();
-        let outcome = self.export_answer(operation, parts, body, arrival).await;
+        let outcome = self.export_answer(operation, parts, body, arrival);
+        let outcome = Box::pin(outcome).await;
         let code = outcome.as_ref().err().map(|fault| fault.code);
         self.metrics
             .count_request(Some(operation.name()), code, started.elapsed());

@@ -52,7 +52,7 @@ impl RequestHandler {
     pub(super) async fn page(&self, parts: &Parts) -> Option<Response<Full<Bytes>>> {
         match (&parts.method, parts.uri.path()) {
             (&Method::GET | &Method::HEAD, "/healthz") => Some(self.health()),
-            (&Method::GET | &Method::HEAD, "/metrics") => Some(self.metrics_page().await),
+            (&Method::GET | &Method::HEAD, "/metrics") => Some(Box::pin(self.metrics_page()).await),
             _ => None,
         }
     }

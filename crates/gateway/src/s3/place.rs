@@ -79,12 +79,14 @@ pub(crate) fn bucket_of(host: &str, domains: &[String]) -> Option<String> {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    let name = name.to_ascii_lowercase();
     domains.iter().find_map(|domain| {
-        let bucket = name
-            .strip_suffix(&*domain.to_ascii_lowercase())?
-            .strip_suffix('.')?;
-        (!bucket.is_empty() && !is_service(bucket)).then(|| bucket.to_owned())
+        let at = name.len().checked_sub(domain.len())?;
+        let (bucket, end) = name.split_at_checked(at)?;
+        let bucket = match end.eq_ignore_ascii_case(domain) {
+            true => bucket.strip_suffix('.')?.to_ascii_lowercase(),
+            false => return None,
+        };
+        (!bucket.is_empty() && !is_service(&bucket)).then_some(bucket)
     })
 }
 

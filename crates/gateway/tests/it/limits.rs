@@ -115,7 +115,7 @@ async fn a_body_is_not_waited_for_whose_signature_cannot_be_right() {
 #[tokio::test]
 async fn partial_heads_end_when_they_are_too_much() {
     let server = Server::start(Settings {
-        heads_bytes_max: 40_000,
+        heads_bytes_max: 20_000,
         ..anonymous()
     })
     .await;

@@ -51,14 +51,23 @@ impl Cluster {
         head.or_else(|| self.readers().into_iter().map(|(_, member)| member).next())
     }
 
-    /// The head, if it is here.
+    /// The head, if it is here. A lone member is the head of each configuration: none is looked at,
+    /// which all threads would share a count of.
     pub(crate) fn head(&self) -> Option<(NodeId, Arc<Member>)> {
+        if let (true, [slot]) = (self.is_lone(), &self.slots[..]) {
+            let running = slot.running.read();
+            let running = running.as_ref()?;
+            return Some((running.node, running.member.clone()));
+        }
         let node = self.configuration()?.head();
         Some((node, self.member(node)?))
     }
 
     /// The serving members, each time another one first.
     pub(crate) fn readers(&self) -> Vec<(NodeId, Arc<Member>)> {
+        if self.is_lone() {
+            return self.head().into_iter().collect();
+        }
         let Some(newest) = self.configuration() else {
             return Vec::new();
         };

@@ -222,7 +222,7 @@ impl Member {
 
     /// Answers from what a member shows; a scan beside the threads that serve.
     pub(crate) async fn answer(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         source: ReadSource,
         call: &Arc<Call>,
     ) -> Result<(Answered, ReplyMetadata), Refused> {
@@ -239,8 +239,8 @@ impl Member {
         if reads_keys(call) || matches!(source, ReadSource::Answered(_)) {
             return self.answer_from(source, call);
         }
-        let asked = call.clone();
-        let answered = tokio::task::spawn_blocking(move || self.answer_from(source, &asked));
+        let (member, asked) = (Arc::clone(self), call.clone());
+        let answered = tokio::task::spawn_blocking(move || member.answer_from(source, &asked));
         answered
             .await
             .unwrap_or_else(|_| Err(unreadable(call)(ViewError::Panicked)))

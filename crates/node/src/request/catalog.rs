@@ -107,7 +107,7 @@ impl Router {
                 key,
                 value: Some(value),
             })),
-            None => self.asked_catalog(name).await,
+            None => Box::pin(self.asked_catalog(name)).await,
         }
     }
 
@@ -121,7 +121,7 @@ impl Router {
                 return Ok(keeper.snapshot());
             }
         }
-        self.asked_catalog(name).await
+        Box::pin(self.asked_catalog(name)).await
     }
 
     async fn asked_catalog(&self, name: Name<'_>) -> Result<Snapshot, Refusal> {

@@ -11,6 +11,7 @@ use std::time::Instant;
 use fader_chain::ChainId;
 use fader_services::forward::{self, ForwardedRequest};
 use fader_services::level::{ConsistencyOptions, Level, ReplyMetadata};
+use fader_services::request::{Refusal as Refused, Reply, Request};
 use fader_services::{Call, Failure, Reason};
 
 use super::route::{AGAIN, Takers};
@@ -90,7 +91,7 @@ impl Router {
         let end = Instant::now() + REQUEST + patience;
         let told = loop {
             if reach == Reach::Anywhere && cluster.is_elsewhere(call) {
-                match cluster.ask_elsewhere(call).await {
+                match Box::pin(cluster.ask_elsewhere(call)).await {
                     Ok(Some(answer)) => return Ok(answer),
                     Ok(None) => {}
                     Err(refusal) => break Err(refusal),
@@ -122,7 +123,13 @@ impl Router {
             }
         };
         let told = match told {
-            Ok(told) => Ok(whole(&cluster, call, &context, told).await),
+            Ok(told) => match told.outcome.as_ref().ok().and_then(Reply::rest) {
+                None => Ok(told),
+                Some(rest) => {
+                    let outcome = Box::pin(rest_of(&cluster, call, &context, rest)).await;
+                    Ok(RequestResult { outcome, ..told })
+                }
+            },
             refused => refused,
         };
         let told = match told {
@@ -139,20 +146,14 @@ impl Router {
     }
 }
 
-/// What is told of a write whose reply names rows: these are read here, at its commit or later.
-async fn whole(
+/// The outcome of a write whose reply names rows: these are read here, at its commit or later, by
+/// the request that the reply gave.
+async fn rest_of(
     cluster: &Cluster,
     call: &Arc<Call>,
     context: &SessionContext,
-    told: RequestResult,
-) -> RequestResult {
-    let rest = match &told.outcome {
-        Ok(reply) => reply.rest(),
-        Err(_) => None,
-    };
-    let Some(request) = rest else {
-        return told;
-    };
+    request: Request,
+) -> Result<Reply, Refused> {
     let service = request.service();
     let read = Arc::new(Call {
         request,
@@ -163,9 +164,8 @@ async fn whole(
         },
         ..Call::clone(call)
     });
-    let outcome = match cluster.read(&read, context).await {
+    match cluster.read(&read, context).await {
         Ok(read) => read.outcome,
         Err(refusal) => Err(refusal.of_service(service)),
-    };
-    RequestResult { outcome, ..told }
+    }
 }

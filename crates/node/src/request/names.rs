@@ -5,6 +5,9 @@
 //! the same name is not taken for it. What it does not say, or what its chain does not
 //! have, is looked up again in the catalog. That look has all that was acknowledged (SAGA-1 of
 //! `catalog/placement.rs`).
+//!
+//! Rare branches are awaited on the heap. The future of a request has room for all of its branches,
+//! and it is moved when it is made.
 
 use std::sync::Arc;
 
@@ -57,7 +60,7 @@ impl Router {
                 Arc::make_mut(&mut call).consistency.collection = collection;
             }
             let done = match self.several().is_some() && places_names(&call) {
-                true => self.come_or_go(&call).await,
+                true => Box::pin(self.come_or_go(&call)).await,
                 false => self.carry_out(chain, &call).await,
             };
             let done = match done {
@@ -132,14 +135,17 @@ impl Router {
                 return Ok(placed);
             }
         }
-        let fresh = self.fresh_catalog(name).await.map_err(later)?;
+        let fresh = Box::pin(self.fresh_catalog(name));
+        let fresh = fresh.await.map_err(later)?;
         let placed = found(&*fresh, name).map_err(unreadable(call))?;
         let is_missed = |it: &&DomainPlacement| missed == Some(it.entry.collection);
         let Some(unfinished) = placed.as_ref().filter(is_missed) else {
             return Ok(placed);
         };
-        self.finish_name(name, unfinished).await.map_err(later)?;
-        let fresh = self.fresh_catalog(name).await.map_err(later)?;
+        let finished = Box::pin(self.finish_name(name, unfinished));
+        finished.await.map_err(later)?;
+        let fresh = Box::pin(self.fresh_catalog(name));
+        let fresh = fresh.await.map_err(later)?;
         found(&*fresh, name).map_err(unreadable(call))
     }
 
@@ -150,6 +156,10 @@ impl Router {
         let Some(name) = name_of(call).filter(|_| !changes_names(call)) else {
             return Ok(Place::SYSTEM);
         };
+        if self.chains.system().is_lone() && !call.request.class().is_write() {
+            // It is answered by the name, at once and on this member: no id has to be kept.
+            return Ok(Place::SYSTEM);
+        }
         if self.several().is_none() || !name.kind.is_placed() {
             let keeper = self.chains.system().local_member();
             let is_first = missed.is_none() && call.consistency.request.is_none();
@@ -262,7 +272,7 @@ impl Router {
         let Some(step) = reply.begun().cloned() else {
             return Ok((Ok(reply), metadata));
         };
-        let outcome = match self.finish(chain, step).await {
+        let outcome = match Box::pin(self.finish(chain, step)).await {
             Ok(taken) => reply.finished(&taken),
             Err(refusal) => Err(refusal.of_service(service)),
         };

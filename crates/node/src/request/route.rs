@@ -134,6 +134,15 @@ impl Cluster {
         lost
     }
 
+    /// The members that may answer a read of a level.
+    fn readable(&self, level: Level) -> Vec<Arc<Member>> {
+        let members = match level {
+            Level::Barrier => self.head().into_iter().collect(),
+            _ => self.readers(),
+        };
+        members.into_iter().map(|(_, member)| member).collect()
+    }
+
     /// Carries out a request that changes nothing, at any member that can.
     pub(crate) async fn read(
         &self,
@@ -147,7 +156,8 @@ impl Cluster {
         if matches!(scan, Some(Err(_))) {
             return Err(Refusal::new(Kind::Elsewhere, Reason::Stopping));
         }
-        let shows = match self.local_member().map(|keeper| keeper.shows(call)) {
+        let keeper = self.local_member();
+        let shows = match keeper.as_ref().map(|keeper| keeper.shows(call)) {
             Some(Ok(shows)) => shows,
             Some(Err(refused)) => return Ok(refused.into()),
             None => None,
@@ -160,20 +170,22 @@ impl Cluster {
             Some(_) if !self.is_lone() => FOLLOW,
             _ => READ,
         };
+        // A lone one is asked at once: it was looked up already.
+        let mut first = keeper.filter(|_| self.is_lone());
         while Instant::now() < end {
-            let members = match level {
-                Level::Barrier => self.head().into_iter().collect(),
-                _ => self.readers(),
+            let members = match (first.take(), level) {
+                (Some(lone), _) => vec![lone],
+                (None, level) => self.readable(level),
             };
             if members.is_empty() {
                 self.check_takers()?;
             }
-            for (_, member) in members {
+            for member in members {
                 let shown = member.show(call, session, level, time).await;
                 let Some((source, update)) = shown else {
                     continue;
                 };
-                match Arc::<Member>::clone(&member).answer(source, call).await {
+                match member.answer(source, call).await {
                     // Its store could not be read: another one answers.
                     Err(refused) if refused.meaning() == Meaning::Unreadable && !self.is_lone() => {
                         drop(member.enqueue(Job::Damaged(refused.to_string())));
