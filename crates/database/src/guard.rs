@@ -27,19 +27,19 @@ pub enum Guard {
     EntryAtVersion,
     /// An update that waits for its insert keeps its entries.
     EntriesOfHidden,
-    /// Records of other pages are sent on before they are removed from the queue of a leaf.
+    /// ROUTING-1: a leaf's queue sends records of other pages on before it removes them.
     ForwardFirst,
-    /// The queue of a leaf is created before the leaf.
+    /// DB-15, TREE-5: the queue of a leaf is created before the leaf.
     LeafQueueFirst,
-    /// The queue of a leaf brings records only into a leaf that the tree leads to.
+    /// DB-15, REFLECT-2: a leaf's queue brings records only into a leaf that the tree leads to.
     LeafOfTree,
     /// Queues of leaves count as pending, also those that no page leads to.
     LeafQueuesCount,
-    /// Without conditions of the store a PUT is given up when the token's time is over.
+    /// TIMED-1: without conditions of the store a PUT is given up when the token's time is over.
     TokenInTime,
-    /// Entries of indexes are sent before their records.
+    /// DB-13: entries of indexes are sent before their records.
     EntriesFirst,
-    /// Without conditions of the store a PUT waits for the token.
+    /// TIMED-1: without conditions of the store a PUT waits for the token.
     Token,
 }
 

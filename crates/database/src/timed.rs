@@ -11,12 +11,11 @@
 //!
 //! Invariants:
 //! - TIMED-1 a conditional PUT is sent only while its client has the token and the margin is left.
-//! - TIMED-2 after a PUT without an answer the client leaves the token hidden: until it shows again
-//!   the PUT has landed, or never will.
-//! - TIMED-3 there is one token at most. A send without an answer is not repeated.
 //!
-//! - TIMED-4 the token is shown to others only while it is hidden by the own receive, also when
-//!   that takes effect late.
+//! After a PUT without an answer the client leaves the token hidden: until it shows again the PUT
+//! has landed, or never will. There is one token at most: a send without an answer is not repeated.
+//! The token is shown to others only while it is hidden by the own receive, also when that takes
+//! effect late.
 //!
 //! Assumed: a PUT takes effect within the margin after it was sent, or never. A received message
 //! is hidden for its time. Reads show the newest version, and clocks run at one rate. A cloud that

@@ -166,6 +166,7 @@ fn each_leaf_of_a_split_and_of_a_load_has_its_queue() {
     });
 }
 
+/// SPREAD-1.
 #[test]
 fn the_queue_of_a_leaf_sends_on_what_a_split_moved() {
     on_all(|model, backend| async move {
@@ -302,6 +303,7 @@ fn a_slow_checkpoint_is_followed_by_the_next_and_not_joined_by_it() {
     });
 }
 
+/// SPREAD-2.
 #[test]
 fn approved_records_go_to_the_queue_of_the_tree() {
     on_all(|model, backend| async move {

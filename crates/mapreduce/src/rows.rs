@@ -4,7 +4,8 @@
 //!
 //! Invariants:
 //! - MR-3 `winner` is put on the condition that there is none, and never changes.
-//! - MR-4 a value of `beat` never recurs.
+//! - MR-4 an attempt starts by one put that changes `beat`, if that is the message's. No value of
+//!   it recurs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
