@@ -139,14 +139,7 @@ impl Script {
                 let member = cluster.members.get_mut(&number(0)?);
                 member.ok_or("no such member")?.skew = words[1].parse()?;
             }
-            "tick" => {
-                cluster.now.monotonic += u64::from(number(0)?);
-                cluster.now.wall += u64::from(number(0)?);
-                let nodes: Vec<u32> = cluster.members.keys().copied().collect();
-                nodes
-                    .into_iter()
-                    .for_each(|node| cluster.step(node, Input::Tick));
-            }
+            "tick" => self.tick(number(0)?),
             "state" => self.state(),
             "counts" => self.counts(),
             "waits" => self.waits(),
@@ -169,10 +162,7 @@ impl Script {
                 cluster.lossy.epoch = number(0)?.into();
             }
             "window" => cluster.settings.window_entries = words[0].parse()?,
-            "bounds" => {
-                cluster.settings.uncommitted_max = words[0].parse()?;
-                cluster.settings.own_operations_max = words[1].parse()?;
-            }
+            "bounds" => self.bound(words)?,
             "floors" => cluster.shows_safe_points = true,
             "same" => self.compare(number(0)?, number(1)?),
             "marks" => self.marks(number(0)?)?,
@@ -183,6 +173,24 @@ impl Script {
             "awaited" => self.awaited(words)?,
             _ => self.submit(command, words, options)?,
         }
+        Ok(())
+    }
+
+    fn tick(&mut self, ms: u32) {
+        let cluster = &mut self.0;
+        cluster.now.monotonic += u64::from(ms);
+        cluster.now.wall += u64::from(ms);
+        let nodes: Vec<u32> = cluster.members.keys().copied().collect();
+        for node in nodes {
+            cluster.step(node, Input::Tick);
+        }
+    }
+
+    /// Uncommitted entries of a head, then own operations of a member, at most.
+    fn bound(&mut self, words: &[&str]) -> Result<(), Box<dyn Error>> {
+        let settings = &mut self.0.settings;
+        settings.uncommitted_max = words[0].parse()?;
+        settings.own_operations_max = words[1].parse()?;
         Ok(())
     }
 
