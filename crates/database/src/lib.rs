@@ -38,6 +38,7 @@ mod models;
 mod options;
 mod pending;
 mod pool;
+mod readers;
 mod reflect;
 mod reviewing;
 mod routing;

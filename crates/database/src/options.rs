@@ -28,6 +28,9 @@ pub struct Options {
     /// Whether a token of each tree tells clients to leave its checkpoint to another. It saves lost
     /// races and costs requests.
     pub has_lock_hint: bool,
+    /// Whether a read may begin a checkpoint of what it read. The probability is the part that
+    /// `checkpoint_after` is of the time since the leaf was written.
+    pub has_reader_checkpoints: bool,
     /// Who the client is, for encrypted collections.
     pub identity: Option<Identity>,
     /// The rules that are in place.
@@ -46,6 +49,7 @@ impl Default for Options {
             clock_bound: Duration::from_secs(30),
             is_one_by_one: false,
             has_lock_hint: false,
+            has_reader_checkpoints: false,
             identity: None,
             guards: Guards::default(),
         }

@@ -14,6 +14,8 @@ struct Entry {
     held: Held,
     /// When the store last showed this version as its newest, by the monotonic clock.
     seen: Duration,
+    /// When a reader last asked for a checkpoint of this version.
+    asked: Option<Duration>,
     used: u64,
 }
 
@@ -64,6 +66,7 @@ impl Pool {
         let entry = Entry {
             held,
             seen: now,
+            asked: None,
             used: self.uses,
         };
         self.pages.insert(id, entry);
@@ -78,6 +81,18 @@ impl Pool {
         if let Some(entry) = self.pages.get_mut(&id) {
             entry.seen = entry.seen.max(now);
         }
+    }
+
+    /// Whether a reader may ask for a checkpoint of a page at `now`: once in an `interval`.
+    pub(crate) fn may_ask(&mut self, id: PageId, now: Duration, interval: Duration) -> bool {
+        let Some(entry) = self.pages.get_mut(&id) else {
+            return false;
+        };
+        let is_early = entry.asked.is_some_and(|asked| now < asked + interval);
+        if !is_early {
+            entry.asked = Some(now);
+        }
+        !is_early
     }
 
     /// Forgets a page.

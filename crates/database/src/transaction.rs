@@ -376,10 +376,10 @@ impl Transaction {
         let mut freshness = Freshness::Within(age);
         for tries in 1..=TRIES {
             let found = tree.leaf(key, freshness).await?;
-            if self.level < Level::Monotonic {
-                return Ok(found.held);
-            }
-            if inner.session().take(collection.id, &found.held.page, key) {
+            let is_accepted = self.level < Level::Monotonic
+                || inner.session().take(collection.id, &found.held.page, key);
+            if is_accepted {
+                self.database.checkpoint_as_reader(collection, &found);
                 return Ok(found.held);
             }
             if freshness == Freshness::Now {

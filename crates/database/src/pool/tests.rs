@@ -63,3 +63,16 @@ fn a_confirmed_version_is_as_new_as_its_confirmation() {
     assert_eq!(seen(&mut pool, 1), None);
     pool.confirm(PageId(1), NOW);
 }
+
+#[test]
+fn a_reader_asks_once_in_an_interval_and_anew_for_a_new_version() {
+    let mut pool = Pool::new(1_000_000);
+    let (id, interval) = (PageId(1), Duration::from_secs(15));
+    assert!(!pool.may_ask(id, NOW, interval), "it is not there");
+    pool.put(id, held(), NOW);
+    assert!(pool.may_ask(id, NOW, interval));
+    assert!(!pool.may_ask(id, NOW + interval - Duration::from_millis(1), interval));
+    assert!(pool.may_ask(id, NOW + interval, interval));
+    pool.put(id, held(), NOW + interval);
+    assert!(pool.may_ask(id, NOW + interval, interval));
+}

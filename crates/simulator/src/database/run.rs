@@ -100,6 +100,7 @@ impl Plan {
             finish_after: Duration::from_millis(random.skewed(1, 2_000)),
             catalogue_ttl: Duration::from_millis(random.between(5_000, 10_000)),
             has_lock_hint: seed.is_multiple_of(3),
+            has_reader_checkpoints: seed.is_multiple_of(4),
             // Clocks jump: stamps of the future are a case of their own.
             clock_bound: Duration::from_secs(2 * 60 * 60),
             ..Options::default()
