@@ -426,14 +426,8 @@ impl Inner {
     /// Peeks at messages, applies them, and removes them once the pages landed.
     async fn round(&self, id: CollectionId, place: Place, for_whom: For) -> Result<Round> {
         let store = self.store.scope(for_whom.stage("checkpoint"));
-        let collection = &self.current(id).await?;
-        // The builder of an index waits until no leaf is written without knowing it.
-        let until = self.known().read_at + 2 * self.options.catalogue_ttl;
-        let mut tree = self.tree(&store, collection)?;
-        tree.splits = Some(self.store.scope("split"));
-        tree.sealer.check()?;
         let pending = self.pending(&store);
-        let queue = pending.queue(collection.id, place);
+        let queue = pending.queue(id, place);
         let received = match (store.0.queues.receive(&queue, &PEEK).await, place) {
             (Err(error), Place::Leaf(_)) if error.kind == ErrorKind::NotFound => {
                 return Ok(Round::Gone);
@@ -443,6 +437,13 @@ impl Inner {
         if received.is_empty() {
             return Ok(Round::Empty);
         }
+        // Read after the messages: a long queue takes its time, which is not the leaves'.
+        let collection = &self.current(id).await?;
+        // The builder of an index waits until no leaf is written without knowing it.
+        let until = self.known().read_at + 2 * self.options.catalogue_ttl;
+        let mut tree = self.tree(&store, collection)?;
+        tree.splits = Some(self.store.scope("split"));
+        tree.sealer.check()?;
         let mut done = Checkpointed::default();
         let (mut records, mut receipts) = (Vec::new(), Vec::new());
         for message in received {

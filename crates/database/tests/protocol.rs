@@ -405,3 +405,26 @@ fn requests_count_for_the_stage_of_their_work() {
     });
     executor.shut_down();
 }
+
+#[test]
+fn a_queue_that_takes_long_to_read_is_checkpointed() {
+    let mut profile = Profile {
+        seed: 1,
+        ..Profile::default()
+    };
+    // Longer than the catalogue is believed, and than a round may write.
+    profile.queues.receive.latency = Latency::Constant(Duration::from_secs(15));
+    profile.queues.receive.timeout = Duration::from_secs(60);
+    let model = Model::new(profile);
+    let executor = model.executor.clone();
+    let of_model = model.clone();
+    executor.run(async move {
+        let writer = database(&of_model, "writer", Backend::Service).await;
+        put_all(&writer, Level::Basic, &[("a", "1")]).await;
+        writer.settle().await.expect("a cloud without faults");
+        let reader = client(&of_model, "reader", Backend::Service).await;
+        let mut transaction = reader.begin(Level::Basic);
+        assert_eq!(get(&mut transaction, "a").await.as_deref(), Some("1"));
+    });
+    executor.shut_down();
+}
