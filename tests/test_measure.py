@@ -46,7 +46,8 @@ def test_threads_on_a_server(server, tmp_path):
     assert {"put.svg", "get.svg", "threads.json"} <= {path.name for path in out.iterdir()}
     log = out / "get-consistent-1-8-1.jsonl"
     measured = [one for one in operations(log) if one["process"] < 100_000]
-    assert len(measured) == 100 and {one["process"] for one in measured} == set(range(8))
+    # A thread that starts late may find all requests taken.
+    assert len(measured) == 100 and {one["process"] for one in measured} <= set(range(8))
     assert {one["process"] for one in operations(log)} >= {100_000 + n for n in range(5)}
     # What consistent gets showed beside five writers has one order.
     checked = measure("check", log, "--of", "registers", "--levels", "strong", home=tmp_path)
