@@ -16,6 +16,7 @@ from zookeepers import Certificates
 
 NAMES = ["n1", "n2", "n3"]
 SECONDS_MAX = 180
+USERS = ["zookeeper", "fader"]
 
 
 class Machine:
@@ -28,11 +29,19 @@ class Machine:
         self.address = network.address(name)
         shutil.copytree("/etc", self.folder / "etc", symlinks=True, ignore_dangling_symlinks=True)
         (self.folder / "etc" / "hosts").write_text(hosts)
+        self.forget_users()
         for path in ["lib", "bin", "brought", "opt/zookeeper/lib", "opt/zookeeper/conf"]:
             (self.folder / path).mkdir(parents=True)
         (self.folder / "bin" / "fader").symlink_to(servers.BINARY)
         self.process = None
         self.zookeeper = None
+
+    def forget_users(self):
+        """Removes the users that the commands add: this machine may have them already."""
+        for name in ["passwd", "shadow", "group", "gshadow"]:
+            path = self.folder / "etc" / name
+            lines = path.read_text().splitlines(keepends=True)
+            path.write_text("".join(line for line in lines if line.split(":")[0] not in USERS))
 
     def command(self, script):
         """What runs a script on the machine, in the folder of what was brought to it."""
