@@ -76,6 +76,13 @@ pub struct QueueCounts {
     pub in_flight: u64,
 }
 
+impl QueueCounts {
+    /// Messages that were not removed, hidden ones included.
+    pub fn total(&self) -> u64 {
+        self.visible + self.in_flight
+    }
+}
+
 /// Queues by name. Names are of up to 80 letters, digits, `-` and `_`.
 #[async_trait]
 pub trait Queues: Debug + Send + Sync + 'static {

@@ -66,8 +66,8 @@ pub(crate) struct Work {
     pub(crate) checkpoints: BTreeSet<Due>,
     /// Queues whose checkpoint is under way: a second one would lose races to the first.
     pub(crate) active: BTreeSet<Due>,
-    /// How often in a row the checkpoint of a tree was left to another client.
-    pub(crate) put_off: BTreeMap<CollectionId, u32>,
+    /// Trees whose last checkpoint was left to another client.
+    pub(crate) put_off: BTreeSet<CollectionId>,
     /// Whether transactions are to be finished.
     pub(crate) finishing: bool,
     /// Queues of transactions that were finished since the last checkpoint was planned.
@@ -272,7 +272,7 @@ impl Inner {
             root: collection.root(),
             leaf_queues: match collection.queues {
                 PendingQueues::PerLeaf => Some(LeafQueues {
-                    database: &self.name,
+                    database: self.name.clone(),
                     tree: collection.id,
                 }),
                 PendingQueues::PerCollection(_) => None,

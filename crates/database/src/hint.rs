@@ -7,17 +7,16 @@
 
 use std::time::Duration;
 
-use fader_cloud::{ErrorKind, Receipt, Receive, Result};
+use fader_cloud::{ErrorKind, Receipt, Result};
 
 use crate::catalogue::CollectionId;
 use crate::database::Inner;
 use crate::layout::Place;
 use crate::store::Store;
+use crate::token;
 
 /// For how long a client that ended keeps others from a checkpoint.
 const TIME: Duration = Duration::from_secs(10);
-/// A checkpoint that was put off so often runs: the token may be lost.
-const PUT_OFF_MAX: u32 = 2;
 
 /// What became of asking for the token of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,37 +39,30 @@ impl Inner {
     async fn hint(&self, store: &Store, tree: CollectionId) -> Result<Hint> {
         let pending = self.pending(store);
         let queue = pending.queue(tree, Place::Hint);
-        let how = Receive {
-            max: 1,
-            visibility: Some(TIME),
-            wait: Duration::ZERO,
-        };
-        let received = match store.0.queues.receive(&queue, &how).await {
+        let queues = &*store.0.queues;
+        let received = match token::receive(queues, &queue, TIME).await {
             Err(error) if error.kind == ErrorKind::NotFound => {
                 // Two tokens of two such clients do no harm.
                 pending.create(&queue).await?;
-                Vec::new()
+                None
             }
             received => received?,
         };
-        if let Some(token) = received.into_iter().next() {
+        if let Some(token) = received {
             self.work().put_off.remove(&tree);
             return Ok(Hint::Go(Some(token.receipt)));
         }
-        let counts = store.0.queues.counts(&queue).await?;
-        if counts.visible + counts.in_flight == 0 {
-            let sent = store.0.queues.send(&queue, &["token".to_owned()]).await?;
-            sent.into_iter().try_for_each(|outcome| outcome.map(drop))?;
+        if !token::is_there(queues, &queue).await? {
+            token::send(queues, &queue, "token".to_owned()).await?;
             return Ok(Hint::Go(None));
         }
+        // A checkpoint that was put off once runs: the token may be lost.
         let mut work = self.work();
-        let put_off = work.put_off.entry(tree).or_default();
-        *put_off += 1;
-        if *put_off < PUT_OFF_MAX {
-            return Ok(Hint::Wait);
+        if work.put_off.remove(&tree) {
+            return Ok(Hint::Go(None));
         }
-        work.put_off.remove(&tree);
-        Ok(Hint::Go(None))
+        work.put_off.insert(tree);
+        Ok(Hint::Wait)
     }
 
     /// Shows the token to others.

@@ -46,6 +46,7 @@ mod sealing;
 mod session;
 mod store;
 mod timed;
+mod token;
 mod transaction;
 mod tree;
 mod vacuum;
@@ -72,4 +73,4 @@ pub use transaction::{
     Committed, INLINE_BYTES, KEY_BYTES_MAX, KeyValue, RECORD_BYTES_MAX, RECORDS_MAX, Transaction,
 };
 pub use vacuum::Vacuumed;
-pub use verifying::QueueReport;
+pub use verifying::{QueueReport, Verified};

@@ -16,10 +16,9 @@ use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::future::BoxFuture;
 use object_store::PutMode;
 
-use crate::catalogue::{Collection, CollectionId};
+use crate::catalogue::Collection;
 use crate::database::Database;
 use crate::index::{self, INDEXED_KEY_BYTES_MAX};
-use crate::layout::PendingQueues;
 use crate::sealing::{Sealer, What};
 use crate::store::{Held, Put, Read, Store, key};
 use crate::transaction::{INLINE_BYTES, RECORD_BYTES_MAX};
@@ -45,8 +44,7 @@ struct Growing {
     store: Store,
     sealer: Sealer,
     root: PageId,
-    /// Its leaves have queues, of this database and tree.
-    leaf_queues: Option<(String, CollectionId)>,
+    leaf_queues: Option<LeafQueues>,
     /// The empty root.
     held: Held,
     builder: Builder,
@@ -180,8 +178,9 @@ impl Growing {
         let store = database.0.store.scope("load");
         let sealer = database.0.sealer(tree)?;
         sealer.check()?;
-        let found = database.0.tree(&store, tree)?;
-        let found = found.leaf(b"", Freshness::Now).await?;
+        let empty = database.0.tree(&store, tree)?;
+        let leaf_queues = empty.leaf_queues.clone();
+        let found = empty.leaf(b"", Freshness::Now).await?;
         let page = &found.held.page;
         if found.id != tree.root() || !page.is_root() || page.count() > 0 {
             let context = "the collection has records already";
@@ -192,8 +191,7 @@ impl Growing {
             store,
             sealer,
             root: tree.root(),
-            leaf_queues: (tree.queues == PendingQueues::PerLeaf)
-                .then(|| (database.0.name.clone(), tree.id)),
+            leaf_queues,
             held: found.held,
             builder,
             full: Vec::new(),
@@ -216,9 +214,8 @@ impl Growing {
             let runtime = store.0.runtime.clone();
             let leaf_queues = self.leaf_queues.clone().filter(|_| page.is_leaf());
             let put = async move {
-                if let Some((database, tree)) = leaf_queues {
-                    let database = &database;
-                    LeafQueues { database, tree }.create(&store, id).await?;
+                if let Some(leaves) = leaf_queues {
+                    leaves.create(&store, id).await?;
                 }
                 let key = key("pages", id.0);
                 let sealed = sealer.seal_page(key.as_ref(), &page)?;

@@ -29,9 +29,7 @@ impl Database {
         if age <= interval || !may_ask() {
             return;
         }
-        let mut drawn = [0; 4];
-        runtime.entropy.fill(&mut drawn);
-        if is_drawn(u32::from_be_bytes(drawn), age, interval) {
+        if is_drawn((runtime.random() >> 32) as u32, age, interval) {
             let of_leaf = (tree.queues == PendingQueues::PerLeaf).then_some(Due {
                 tree: tree.id,
                 leaf: Some(leaf.id),

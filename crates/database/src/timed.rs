@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fader_cloud::{
-    Cloud, Error, ErrorKind, Meter, Metered, Queues, Receipt, Receive, Result, Runtime, Services,
+    Cloud, Error, ErrorKind, Meter, Metered, Queues, Receipt, Result, Runtime, Services,
     object_error_kind,
 };
 use futures_util::lock::Mutex;
@@ -41,6 +41,7 @@ use object_store::{
 
 use crate::guard::{Guard, Guards};
 use crate::store::{Put, Store, key};
+use crate::token;
 
 /// For how long a received token is hidden.
 pub(crate) const TOKEN_TIME: Duration = Duration::from_secs(30);
@@ -135,8 +136,7 @@ pub(crate) fn queue(database: &str) -> String {
 /// Of the queues. It may have been sent then: the queue must not be used.
 pub(crate) async fn mint(store: &Store, queue: &str) -> Result<()> {
     let sent = store.0.runtime.clock.wall().as_secs().to_string();
-    let sent = store.0.queues.send(queue, &[sent]).await?;
-    sent.into_iter().try_for_each(|outcome| outcome.map(drop))
+    token::send(&*store.0.queues, queue, sent).await
 }
 
 /// Whether a store keeps the conditions of PUTs, found out with an object of its own.
@@ -189,13 +189,8 @@ impl Turns {
     /// The token, unless another client has it.
     async fn receive(&self, queues: &dyn Queues) -> Result<Option<Held>> {
         let asked = self.now();
-        let how = Receive {
-            max: 1,
-            visibility: Some(TOKEN_TIME),
-            wait: Duration::ZERO,
-        };
-        let received = queues.receive(&self.queue, &how).await?;
-        Ok(received.into_iter().next().map(|token| Held {
+        let received = token::receive(queues, &self.queue, TOKEN_TIME).await?;
+        Ok(received.map(|token| Held {
             receipt: token.receipt,
             until: asked + TOKEN_TIME - MARGIN,
             sent: Duration::from_secs(token.body.parse().unwrap_or(0)),
@@ -235,7 +230,7 @@ impl Turns {
         let removed = queues.remove(&self.queue, &[held.receipt]).await;
         if removed.is_ok_and(|removed| removed.iter().all(Result::is_ok)) {
             let sent = self.runtime.clock.wall().as_secs().to_string();
-            drop(queues.send(&self.queue, &[sent]).await);
+            drop(token::send(queues, &self.queue, sent).await);
         }
     }
 }

@@ -73,10 +73,10 @@ pub(crate) struct Found {
 }
 
 /// Whose leaves have a queue each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LeafQueues<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct LeafQueues {
     /// The database's name in the names of its queues.
-    pub(crate) database: &'a str,
+    pub(crate) database: String,
     pub(crate) tree: CollectionId,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Tree<'a> {
     pub(crate) pool: &'a Mutex<Pool>,
     pub(crate) root: PageId,
     /// None unless leaves have queues.
-    pub(crate) leaf_queues: Option<LeafQueues<'a>>,
+    pub(crate) leaf_queues: Option<LeafQueues>,
     pub(crate) sizes: Sizes,
     pub(crate) sealer: Sealer,
     /// Pages that are written at once.
@@ -344,7 +344,7 @@ impl Tree<'_> {
 
     /// Creates the queues of leaves that a split makes.
     async fn create_queues(&self, change: &Change, store: &Store) -> Result<()> {
-        let Some(leaves) = self.leaf_queues else {
+        let Some(leaves) = &self.leaf_queues else {
             return Ok(());
         };
         if !self.guards.has(Guard::LeafQueueFirst) {
@@ -392,8 +392,7 @@ impl Tree<'_> {
         let of_splits = self.splits.as_ref().map(|store| Tree {
             store,
             splits: None,
-            sealer: self.sealer.clone(),
-            ..*self
+            ..self.clone()
         });
         of_splits
             .as_ref()
@@ -435,13 +434,13 @@ impl Tree<'_> {
     }
 }
 
-impl LeafQueues<'_> {
+impl LeafQueues {
     /// Creates the queue of a leaf, unless it is there.
     ///
     /// # Errors
     /// Of the queues.
     pub(crate) async fn create(&self, store: &Store, leaf: PageId) -> Result<()> {
-        let queue = Place::Leaf(leaf).name(self.database, self.tree);
+        let queue = Place::Leaf(leaf).name(&self.database, self.tree);
         let queues = &store.0.queues;
         queues.create(&queue, &queue_settings()).await
     }

@@ -27,6 +27,7 @@ use crate::guard::Guard;
 use crate::layout::Place;
 use crate::store::PREFIX;
 use crate::timed::{self, Fencing};
+use crate::token;
 
 /// Objects that are deleted at once.
 const DELETES_AT_ONCE: usize = 16;
@@ -94,10 +95,9 @@ impl Database {
         }
         let store = &self.0.store;
         let lock = timed::queue(&self.0.name);
-        let counts = store.0.queues.counts(&lock).await?;
-        match counts.visible + counts.in_flight {
-            0 => timed::mint(store, &lock).await,
-            _ => Ok(()),
+        match token::is_there(&*store.0.queues, &lock).await? {
+            true => Ok(()),
+            false => timed::mint(store, &lock).await,
         }
     }
 
@@ -116,7 +116,7 @@ impl Database {
         }
         for queue in queues {
             let counts = self.0.store.0.queues.counts(&queue).await?;
-            let count = counts.visible + counts.in_flight;
+            let count = counts.total();
             if count > 0 {
                 let context = format!(
                     "queue {queue:?} has {count} messages: end other clients, and run \

@@ -22,6 +22,15 @@ pub struct QueueReport {
     pub orphans: Vec<PageId>,
 }
 
+/// The tree of a collection, and the queues of its leaves.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    /// The tree.
+    pub tree: Report,
+    /// The queues.
+    pub queues: QueueReport,
+}
+
 impl Database {
     /// Verifies the tree of a collection: each page that its root leads to.
     ///
@@ -57,18 +66,21 @@ impl Database {
         Ok(pages)
     }
 
-    /// Compares the queues of a collection's leaves with its leaves; nothing without queues of
-    /// leaves.
+    /// As [`Database::verify`]; the queues of the leaves are compared with the leaves, too. Nothing
+    /// is found without queues of leaves.
     ///
     /// # Errors
     /// As [`Database::verify`].
-    pub async fn verify_queues(&self, name: &str) -> Result<QueueReport> {
+    pub async fn verify_with_queues(&self, name: &str) -> Result<Verified> {
         let collection = self.collection(name).await?;
         let pages = self.pages(&collection).await?;
-        self.queue_report(&collection, &pages).await
+        Ok(Verified {
+            tree: check(collection.root(), |id| pages.get(&id)),
+            queues: self.queue_report(&collection, &pages).await?,
+        })
     }
 
-    /// As [`Database::verify_queues`], for these pages of a tree.
+    /// Compares the queues of a tree's leaves with these pages of it.
     pub(crate) async fn queue_report(
         &self,
         tree: &Collection,

@@ -7,17 +7,7 @@ use fader_cloud::model::Model;
 use fader_database::{
     CollectionSettings, Database, Level, Proposal, ProposedChange, Reviewed, Verdict,
 };
-use stage::{Backend, client, database, model, small};
-
-/// A test on both kinds of queues.
-fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
-    for backend in Backend::ALL {
-        let model = model(1);
-        let executor = model.executor.clone();
-        executor.run(test(model, backend));
-        executor.shut_down();
-    }
-}
+use stage::{Backend, client, database, on_all, small};
 
 async fn keys(model: &Model, backend: Backend) -> Vec<String> {
     let reader = client(model, "reader", backend).await;

@@ -8,19 +8,9 @@ use fader_database::{
     CollectionSettings, Database, Identity, IndexRange, IndexValue, Level, Options,
 };
 use futures_util::TryStreamExt;
-use stage::{Backend, cloud, database, model, process, small};
+use stage::{Backend, cloud, database, on_all, process, small};
 
 const SECRET: &str = "xyzzy";
-
-/// A test on both kinds of queues.
-fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
-    for backend in Backend::ALL {
-        let model = model(1);
-        let executor = model.executor.clone();
-        executor.run(test(model, backend));
-        executor.shut_down();
-    }
-}
 
 fn identity(model: &Model, name: &str) -> Identity {
     let process = process(model, name);

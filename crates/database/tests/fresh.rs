@@ -7,15 +7,12 @@ use std::time::Duration;
 use fader_cloud::model::Model;
 use fader_cloud::{Clock, Receive};
 use fader_database::{CollectionSettings, Database, IndexRange, IndexValue, Level};
-use stage::{Backend, client, cloud, database, model, process, small};
+use stage::{Backend, client, cloud, database, model, process, run, small};
 
 const COUNT: usize = 45;
 
 fn on_bucket<F: Future<Output = ()> + Send + 'static>(test: fn(Model) -> F) {
-    let model = model(1);
-    let executor = model.executor.clone();
-    executor.run(test(model));
-    executor.shut_down();
+    run(model(1), test);
 }
 
 fn key(number: usize) -> Vec<u8> {

@@ -7,20 +7,10 @@ use std::time::Duration;
 use fader_cloud::model::Model;
 use fader_cloud::{Clock, Queues, Receive};
 use fader_database::{Database, Level, Options};
-use stage::{Backend, model, process};
+use stage::{Backend, on_all, process};
 
 /// The interval between a commit and its checkpoint.
 const INTERVAL: Duration = Duration::from_secs(15);
-
-/// A test on both kinds of queues.
-fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
-    for backend in Backend::ALL {
-        let model = model(1);
-        let executor = model.executor.clone();
-        executor.run(test(model, backend));
-        executor.shut_down();
-    }
-}
 
 async fn database(model: &Model, backend: Backend, has_lock_hint: bool) -> Database {
     let options = Options {
@@ -48,7 +38,7 @@ async fn count(queues: &dyn Queues, end: &str) -> Option<u64> {
     let names = queues.list("").await.expect("a cloud without faults");
     let name = names.iter().find(|name| name.ends_with(end))?;
     let counts = queues.counts(name).await.expect("a queue");
-    Some(counts.visible + counts.in_flight)
+    Some(counts.total())
 }
 
 #[test]

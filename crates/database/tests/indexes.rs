@@ -9,17 +9,7 @@ use fader_cloud::{Clock, ErrorKind};
 use fader_database::{
     CollectionSettings, Database, IndexRange, IndexReport, IndexValue, Level, Options,
 };
-use stage::{Backend, client, database, model, small};
-
-/// A test on both kinds of queues.
-fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
-    for backend in Backend::ALL {
-        let model = model(1);
-        let executor = model.executor.clone();
-        executor.run(test(model, backend));
-        executor.shut_down();
-    }
-}
+use stage::{Backend, client, database, on_all, small};
 
 fn is(text: &str) -> IndexRange {
     IndexRange::Is(IndexValue::Text(text.to_owned()))

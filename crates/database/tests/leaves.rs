@@ -11,17 +11,7 @@ use fader_cloud::{Clock, ErrorKind, Queues, Receive, RequestKind};
 use fader_database::{
     Checkpointed, CollectionSettings, Database, Level, Options, PendingQueues, Verdict,
 };
-use stage::{Backend, client, model, process};
-
-/// A test on both kinds of queues.
-fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
-    for backend in Backend::ALL {
-        let model = model(1);
-        let executor = model.executor.clone();
-        executor.run(test(model, backend));
-        executor.shut_down();
-    }
-}
+use stage::{Backend, client, on_all, process};
 
 fn per_leaf() -> CollectionSettings {
     CollectionSettings {
@@ -66,6 +56,19 @@ async fn put(database: &Database, level: Level, keys: std::ops::Range<u32>) {
     transaction.commit().await.expect("a cloud without faults");
 }
 
+/// The database with records in its pages.
+async fn filled(
+    model: &Model,
+    backend: Backend,
+    settings: &CollectionSettings,
+    keys: std::ops::Range<u32>,
+) -> Database {
+    let database = database(model, backend, settings).await;
+    put(&database, Level::Basic, keys).await;
+    settle(&database).await;
+    database
+}
+
 async fn update(database: &Database, level: Level, keys: &[u32], value: &str) {
     let mut transaction = database.begin(level);
     for key in keys {
@@ -102,7 +105,7 @@ async fn pending(model: &Model, backend: Backend) -> BTreeMap<String, u64> {
     for name in queues.list("").await.expect("a cloud without faults") {
         let counts = queues.counts(&name).await.expect("a queue");
         let last = name.rsplit('-').next().expect("a part");
-        all.insert(last.to_owned(), counts.visible + counts.in_flight);
+        all.insert(last.to_owned(), counts.total());
     }
     all
 }
@@ -151,7 +154,8 @@ fn each_leaf_of_a_split_and_of_a_load_has_its_queue() {
             load.push(key.as_bytes(), b"put").await.expect("in order");
         }
         load.finish().await.expect("no other client");
-        let report = writer.verify_queues("books").await.expect("readable");
+        let report = writer.verify_with_queues("books").await;
+        let report = report.expect("readable").queues;
         assert_eq!(
             (&report.missing[..], &report.orphans[..]),
             (&[][..], &[][..])
@@ -160,7 +164,8 @@ fn each_leaf_of_a_split_and_of_a_load_has_its_queue() {
         assert!(2 < after_load, "{report:?}");
         put(&writer, Level::Atomic, 100..200).await;
         settle(&writer).await;
-        let report = writer.verify_queues("books").await.expect("readable");
+        let report = writer.verify_with_queues("books").await;
+        let report = report.expect("readable").queues;
         assert_eq!(report.missing, []);
         assert!(after_load < report.queues, "{report:?}");
     });
@@ -170,9 +175,7 @@ fn each_leaf_of_a_split_and_of_a_load_has_its_queue() {
 #[test]
 fn the_queue_of_a_leaf_sends_on_what_a_split_moved() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &per_leaf()).await;
-        put(&writer, Level::Basic, 0..8).await;
-        settle(&writer).await;
+        let writer = filled(&model, backend, &per_leaf(), 0..8).await;
         // It knows the leaf as it is now, and keeps that for a day.
         let late = open(&model, "late", backend).await;
         let mut transaction = late.begin(Level::Basic);
@@ -198,9 +201,7 @@ fn the_queue_of_a_leaf_sends_on_what_a_split_moved() {
 #[test]
 fn a_split_leaf_keeps_its_own_and_sends_on_the_others_right() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &per_leaf()).await;
-        put(&writer, Level::Basic, 0..20).await;
-        settle(&writer).await;
+        let writer = filled(&model, backend, &per_leaf(), 0..20).await;
         let late = open(&model, "late", backend).await;
         let mut transaction = late.begin(Level::Basic);
         let found = transaction.range("books", b"", None, 100).await;
@@ -222,9 +223,7 @@ fn a_split_leaf_keeps_its_own_and_sends_on_the_others_right() {
 #[test]
 fn atomic_transactions_are_sent_on_to_leaves_and_fresh_reads_see_them() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &per_leaf()).await;
-        put(&writer, Level::Basic, 0..40).await;
-        settle(&writer).await;
+        let writer = filled(&model, backend, &per_leaf(), 0..40).await;
         update(&writer, Level::Atomic, &[3, 33], "new").await;
         update(&writer, Level::Basic, &[20], "new").await;
         let reader = open(&model, "fresh", backend).await;
@@ -249,9 +248,7 @@ fn atomic_transactions_are_sent_on_to_leaves_and_fresh_reads_see_them() {
 #[test]
 fn a_client_checkpoints_the_leaves_that_it_wrote_to() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &per_leaf()).await;
-        put(&writer, Level::Basic, 0..40).await;
-        settle(&writer).await;
+        filled(&model, backend, &per_leaf(), 0..40).await;
         let quick = client(&model, "quick", backend).await;
         // Its stamps are above those of the records.
         model.clock.sleep(Duration::from_secs(1)).await;
@@ -271,9 +268,7 @@ fn a_client_checkpoints_the_leaves_that_it_wrote_to() {
 #[test]
 fn a_slow_checkpoint_is_followed_by_the_next_and_not_joined_by_it() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &stage::small()).await;
-        put(&writer, Level::Basic, 0..40).await;
-        settle(&writer).await;
+        filled(&model, backend, &stage::small(), 0..40).await;
         let mut slow = Profile::default();
         slow.objects.get.latency = Latency::Constant(Duration::from_millis(500));
         model.set_profile(slow);
@@ -367,13 +362,12 @@ async fn move_to_orphan(queues: &dyn Queues, visibility: Duration) -> String {
 #[test]
 fn a_queue_without_a_page_is_finished_and_then_removed() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &per_leaf()).await;
-        put(&writer, Level::Basic, 0..40).await;
-        settle(&writer).await;
+        let writer = filled(&model, backend, &per_leaf(), 0..40).await;
         update(&writer, Level::Basic, &[9], "new").await;
         let queues = queues(&model, backend);
         let orphan = move_to_orphan(&*queues, Duration::ZERO).await;
-        let report = writer.verify_queues("books").await.expect("readable");
+        let report = writer.verify_with_queues("books").await;
+        let report = report.expect("readable").queues;
         assert_eq!(report.orphans.len(), 1, "{report:?}");
         let done = writer.vacuum(Duration::ZERO).await;
         assert_eq!(done.expect("nothing is pending").queues, 1);
@@ -386,9 +380,7 @@ fn a_queue_without_a_page_is_finished_and_then_removed() {
 #[test]
 fn a_vacuum_waits_for_what_is_hidden_in_a_queue_without_a_page() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &per_leaf()).await;
-        put(&writer, Level::Basic, 0..40).await;
-        settle(&writer).await;
+        let writer = filled(&model, backend, &per_leaf(), 0..40).await;
         update(&writer, Level::Basic, &[9], "new").await;
         let queues = queues(&model, backend);
         let orphan = move_to_orphan(&*queues, Duration::from_secs(600)).await;
@@ -407,9 +399,7 @@ fn a_vacuum_waits_for_what_is_hidden_in_a_queue_without_a_page() {
 #[test]
 fn a_dropped_collection_takes_the_queues_of_its_leaves() {
     on_all(|model, backend| async move {
-        let writer = database(&model, backend, &per_leaf()).await;
-        put(&writer, Level::Basic, 0..40).await;
-        settle(&writer).await;
+        let writer = filled(&model, backend, &per_leaf(), 0..40).await;
         update(&writer, Level::Basic, &[9], "new").await;
         let dropped = writer.drop_collection("books").await;
         dropped.expect("a cloud without faults");

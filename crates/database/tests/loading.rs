@@ -8,10 +8,7 @@ use fader_database::{CollectionSettings, Database, IndexRange, IndexValue, Level
 use stage::{Backend, client, database, model, small};
 
 fn run<F: Future<Output = ()> + Send + 'static>(test: fn(Model) -> F) {
-    let model = model(1);
-    let executor = model.executor.clone();
-    executor.run(test(model));
-    executor.shut_down();
+    stage::run(model(1), test);
 }
 
 async fn indexed(model: &Model) -> Database {

@@ -7,17 +7,7 @@ use std::time::Duration;
 use fader_cloud::model::{Latency, Model, Profile};
 use fader_cloud::{Clock, ErrorKind};
 use fader_database::{Database, Level, Options, Transaction};
-use stage::{Backend, client, database, model};
-
-/// A test on both kinds of queues.
-fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
-    for backend in Backend::ALL {
-        let model = model(1);
-        let executor = model.executor.clone();
-        executor.run(test(model, backend));
-        executor.shut_down();
-    }
-}
+use stage::{Backend, client, database, model, on_all, run};
 
 async fn pause(model: &Model, ms: u64) {
     model.clock.sleep(Duration::from_millis(ms)).await;
@@ -415,16 +405,12 @@ fn a_queue_that_takes_long_to_read_is_checkpointed() {
     // Longer than the catalogue is believed, and than a round may write.
     profile.queues.receive.latency = Latency::Constant(Duration::from_secs(15));
     profile.queues.receive.timeout = Duration::from_secs(60);
-    let model = Model::new(profile);
-    let executor = model.executor.clone();
-    let of_model = model.clone();
-    executor.run(async move {
-        let writer = database(&of_model, "writer", Backend::Service).await;
+    run(Model::new(profile), |model| async move {
+        let writer = database(&model, "writer", Backend::Service).await;
         put_all(&writer, Level::Basic, &[("a", "1")]).await;
         writer.settle().await.expect("a cloud without faults");
-        let reader = client(&of_model, "reader", Backend::Service).await;
+        let reader = client(&model, "reader", Backend::Service).await;
         let mut transaction = reader.begin(Level::Basic);
         assert_eq!(get(&mut transaction, "a").await.as_deref(), Some("1"));
     });
-    executor.shut_down();
 }

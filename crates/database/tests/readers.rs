@@ -7,7 +7,7 @@ use std::time::Duration;
 use fader_cloud::model::Model;
 use fader_cloud::{Clock, Queues};
 use fader_database::{CollectionSettings, Database, Level, Options, PendingQueues};
-use stage::{Backend, model, process};
+use stage::{Backend, model, process, run};
 
 /// The interval between a commit and its checkpoint.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -20,10 +20,7 @@ const READS: u32 = 500;
 fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend, PendingQueues) -> F) {
     for backend in Backend::ALL {
         for queues in [PendingQueues::PerCollection(1), PendingQueues::PerLeaf] {
-            let model = model(1);
-            let executor = model.executor.clone();
-            executor.run(test(model, backend, queues));
-            executor.shut_down();
+            run(model(1), |model| test(model, backend, queues));
         }
     }
 }
@@ -59,7 +56,7 @@ async fn pending(queues: &dyn Queues) -> u64 {
     let mut sum = 0;
     for name in queues.list("").await.expect("a cloud without faults") {
         let counts = queues.counts(&name).await.expect("a queue");
-        sum += counts.visible + counts.in_flight;
+        sum += counts.total();
     }
     sum
 }

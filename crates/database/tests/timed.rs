@@ -8,15 +8,12 @@ use std::time::Duration;
 use fader_cloud::model::{Conditions, Latency, Model, Profile};
 use fader_cloud::{Clock, ErrorKind, Receive};
 use fader_database::{Database, Fencing, Level, Options};
-use stage::{Backend, process};
+use stage::{Backend, process, run};
 
 /// A test on stores that ignore conditions, and on those that refuse them.
 fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model) -> F) {
     for conditions in [Conditions::Ignored, Conditions::Refused] {
-        let model = Model::new(profile(conditions));
-        let executor = model.executor.clone();
-        executor.run(test(model));
-        executor.shut_down();
+        run(Model::new(profile(conditions)), test);
     }
 }
 

@@ -7,17 +7,7 @@ use std::time::Duration;
 use fader_cloud::Clock;
 use fader_cloud::model::Model;
 use fader_database::{CollectionSettings, Database, Level};
-use stage::{Backend, client, database, model, small};
-
-/// A test on both kinds of queues.
-fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
-    for backend in Backend::ALL {
-        let model = model(1);
-        let executor = model.executor.clone();
-        executor.run(test(model, backend));
-        executor.shut_down();
-    }
-}
+use stage::{client, database, on_all, small};
 
 async fn put(database: &Database, collection: &str, keys: std::ops::Range<u32>, bytes: usize) {
     let mut transaction = database.begin(Level::Basic);

@@ -347,7 +347,7 @@ async fn counted(subject: &Service<'_>) -> Told {
         .receive(&name, &short(1, Duration::from_secs(60)))
         .await?;
     let counts = subject.service.counts(&name).await?;
-    same(&(counts.visible + counts.in_flight), &3)?;
+    same(&counts.total(), &3)?;
     Ok(subject.service.delete(&name).await?)
 }
 

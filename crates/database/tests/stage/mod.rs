@@ -36,6 +36,23 @@ pub(crate) fn model(seed: u64) -> Model {
     })
 }
 
+/// Runs a test on a model until it ends.
+pub(crate) fn run<F: Future<Output = ()> + Send + 'static>(
+    model: Model,
+    test: impl FnOnce(Model) -> F,
+) {
+    let executor = model.executor.clone();
+    executor.run(test(model));
+    executor.shut_down();
+}
+
+/// A test on both kinds of queues.
+pub(crate) fn on_all<F: Future<Output = ()> + Send + 'static>(test: fn(Model, Backend) -> F) {
+    for backend in Backend::ALL {
+        run(model(1), |model| test(model, backend));
+    }
+}
+
 /// A new process with a clock that is right.
 pub(crate) fn process(model: &Model, name: &str) -> Process {
     model.executor.process(name, Skew::default())

@@ -458,12 +458,12 @@ async fn verify(at: &Where) -> Result<ExitCode> {
     let database = open(at, Access::Read).await?;
     let mut is_well = true;
     for name in database.collections().await?.into_keys() {
-        let report = database.verify(&name).await?;
+        let verified = database.verify_with_queues(&name).await?;
+        let (report, queues) = (verified.tree, verified.queues);
         for problem in &report.problems {
             note!("{}: {problem}", visible(&name));
         }
         is_well &= report.problems.is_empty();
-        let queues = database.verify_queues(&name).await?;
         if let Some(first) = queues.missing.first() {
             let count = queues.missing.len();
             note!(

@@ -8,7 +8,7 @@ use fader_cloud::model::{Conditions, Latency, Model, Process, Profile, Skew, Sta
 use fader_cloud::{Clock, Cloud, Error};
 use fader_database::{
     CollectionSettings, Database, Guard, Identity, IndexRange, IndexValue, Level, Options,
-    PendingQueues, QueueReport,
+    PendingQueues, Verified,
 };
 use futures_util::future::join_all;
 use object_store::path::Path;
@@ -351,7 +351,7 @@ impl World<'_> {
         self.look_up(&database, &end).await?;
         let vacuumed = database.vacuum(Duration::ZERO).await;
         let vacuumed = vacuumed.map_err(|error| live("it does not vacuum", &error))?;
-        let report = self.queues(&database).await?;
+        let report = self.verified(&database).await?.queues;
         if vacuumed.young == 0 && !report.orphans.is_empty() {
             return Err(Failure {
                 guarantee: "queues",
@@ -424,27 +424,25 @@ impl World<'_> {
             quiet = if done.messages == 0 { quiet + 1 } else { 0 };
             self.model.clock.sleep(ADOPTION).await;
         }
-        let report = database.verify(COLLECTION).await;
-        let report = report.map_err(|error| live("its tree cannot be read", &error))?;
-        if let Some(problem) = report.problems.first() {
+        let Verified { tree, queues } = self.verified(database).await?;
+        if let Some(problem) = tree.problems.first() {
             return Err(Failure {
                 guarantee: "tree",
                 text: problem.to_string(),
             });
         }
-        let report = self.queues(database).await?;
-        match report.missing.first() {
+        match queues.missing.first() {
             None => Ok(()),
             Some(leaf) => Err(Failure {
                 guarantee: "queues",
-                text: format!("leaf {leaf} has no queue: {report:?}"),
+                text: format!("leaf {leaf} has no queue: {queues:?}"),
             }),
         }
     }
 
-    async fn queues(&self, database: &Database) -> Result<QueueReport, Failure> {
-        let report = database.verify_queues(COLLECTION).await;
-        report.map_err(|error| live("its queues cannot be listed", &error))
+    async fn verified(&self, database: &Database) -> Result<Verified, Failure> {
+        let reports = database.verify_with_queues(COLLECTION).await;
+        reports.map_err(|error| live("its tree or its queues cannot be read", &error))
     }
 
     async fn read(&self, database: &Database) -> Result<BTreeMap<String, String>, Failure> {
