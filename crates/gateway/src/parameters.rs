@@ -8,10 +8,13 @@
 use std::borrow::Cow;
 
 use fader_services::simpledb::{Code, Error};
-use memchr::memchr;
+use memchr::{memchr, memchr3};
 
 use crate::percent::{self, Malformed};
 use crate::refusal::{invalid_http, refuse};
+
+/// Up to so many parameters are looked through for a name: most differ in length.
+const FEW: usize = 16;
 
 /// Where a parameter stood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +49,14 @@ impl<'a> Parameters<'a> {
         form: &'a [u8],
         count_max: usize,
     ) -> Result<Parameters<'a>, Error> {
-        let mut sorted = Vec::with_capacity(16);
+        let mut sorted = Vec::with_capacity(FEW);
         for (raw, source) in [(query, Source::Query), (form, Source::Form)] {
-            for pair in split(raw, b'&').filter(|pair| !pair.is_empty()) {
+            for pair in Pairs::new(raw) {
                 if sorted.len() == count_max {
                     let reason = format!("It has more than {count_max} parameters");
                     return Err(invalid_http(&reason));
                 }
-                sorted.push(read_pair(pair, source)?);
+                sorted.push(pair.read(source)?);
             }
         }
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
@@ -70,10 +73,11 @@ impl<'a> Parameters<'a> {
 
     /// The parameter called `name`.
     pub(crate) fn find(&self, name: &str) -> Option<&Parameter<'a>> {
-        let at = self
-            .sorted
-            .binary_search_by(|parameter| (*parameter.name).cmp(name))
-            .ok()?;
+        if self.sorted.len() <= FEW {
+            return self.sorted.iter().find(|parameter| parameter.name == name);
+        }
+        let order = |parameter: &Parameter<'_>| (*parameter.name).cmp(name);
+        let at = self.sorted.binary_search_by(order).ok()?;
         Some(&self.sorted[at])
     }
 
@@ -93,49 +97,130 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// The parts of `raw` between separators.
-fn split(raw: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let mut rest = Some(raw);
-    std::iter::from_fn(move || {
-        let all = rest?;
-        let (part, after) = match memchr(separator, all) {
-            Some(at) => (&all[..at], Some(&all[at + 1..])),
-            None => (all, None),
-        };
-        rest = after;
-        Some(part)
-    })
+/// The pairs of a query string or a form, as they came; empty ones are left out.
+struct Pairs<'a> {
+    raw: &'a [u8],
+    /// Of `raw`, as far as it is UTF-8: it is checked once for all pairs.
+    text: &'a str,
+    /// Where the next pair begins.
+    at: usize,
 }
 
-fn read_pair(pair: &[u8], source: Source) -> Result<Parameter<'_>, Error> {
-    let end = memchr(b'=', pair).unwrap_or(pair.len());
-    let raw = pair.get(end + 1..).unwrap_or_default();
-    let name = decode(&pair[..end]).map_err(|malformed| match malformed {
-        Malformed::Percent => invalid_http("A parameter's name has % without two digits"),
-        Malformed::Utf8 => invalid_http("A parameter's name is not UTF-8"),
-    })?;
-    match decode(raw) {
-        Ok(value) => Ok(Parameter {
-            name,
-            value,
-            source,
-        }),
-        Err(malformed) => {
-            let reason = match malformed {
-                Malformed::Percent => "It has % without two hexadecimal digits",
-                Malformed::Utf8 => "It is not UTF-8",
-            };
-            let value = String::from_utf8_lossy(&raw[..raw.len().min(64)]);
-            Err(refuse(
-                Code::InvalidParameterValue,
-                format!("Value ({value}) for parameter {name} is invalid. {reason}."),
-            ))
+impl<'a> Pairs<'a> {
+    fn new(raw: &'a [u8]) -> Pairs<'a> {
+        let text = std::str::from_utf8(raw).unwrap_or_else(|error| {
+            let valid = raw.get(..error.valid_up_to()).unwrap_or_default();
+            std::str::from_utf8(valid).unwrap_or_default()
+        });
+        Pairs { raw, text, at: 0 }
+    }
+
+    /// What stands from `start` to `end`.
+    fn part(&self, start: usize, end: usize, is_encoded: bool) -> Part<'a> {
+        Part {
+            raw: &self.raw[start..end],
+            text: self.text.get(start..end),
+            is_encoded,
         }
     }
 }
 
-fn decode(raw: &[u8]) -> Result<Cow<'_, str>, Malformed> {
-    percent::decode(std::str::from_utf8(raw).map_err(|_| Malformed::Utf8)?)
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Pair<'a>;
+
+    fn next(&mut self) -> Option<Pair<'a>> {
+        while self.raw.get(self.at) == Some(&b'&') {
+            self.at += 1;
+        }
+        if self.raw.len() <= self.at {
+            return None;
+        }
+        let start = self.at;
+        let (length, is_encoded) = name_end(&self.raw[start..]);
+        let end = start + length;
+        let name = self.part(start, end, is_encoded);
+        let start = (end + usize::from(self.raw.get(end) == Some(&b'='))).min(self.raw.len());
+        let (length, is_encoded) = value_end(&self.raw[start..]);
+        self.at = start + length;
+        let value = self.part(start, self.at, is_encoded);
+        Some(Pair { name, value })
+    }
+}
+
+/// The length of a name, and whether it is encoded. Names are short: a call would cost more.
+fn name_end(raw: &[u8]) -> (usize, bool) {
+    let mut is_encoded = false;
+    for (at, byte) in raw.iter().enumerate() {
+        match byte {
+            b'=' | b'&' => return (at, is_encoded),
+            b'%' | b'+' => is_encoded = true,
+            _ => {}
+        }
+    }
+    (raw.len(), is_encoded)
+}
+
+/// The length of a value, and whether it is encoded.
+fn value_end(raw: &[u8]) -> (usize, bool) {
+    match memchr3(b'&', b'%', b'+', raw) {
+        None => (raw.len(), false),
+        Some(at) if raw[at] == b'&' => (at, false),
+        Some(at) => (
+            memchr(b'&', &raw[at..]).map_or(raw.len(), |end| at + end),
+            true,
+        ),
+    }
+}
+
+/// A name or a value as it came.
+struct Part<'a> {
+    raw: &'a [u8],
+    /// None if it is not UTF-8.
+    text: Option<&'a str>,
+    is_encoded: bool,
+}
+
+impl<'a> Part<'a> {
+    fn decode(&self) -> Result<Cow<'a, str>, Malformed> {
+        let text = self.text.ok_or(Malformed::Utf8)?;
+        match self.is_encoded {
+            true => percent::decode(text),
+            false => Ok(Cow::Borrowed(text)),
+        }
+    }
+}
+
+struct Pair<'a> {
+    name: Part<'a>,
+    value: Part<'a>,
+}
+
+impl<'a> Pair<'a> {
+    fn read(&self, source: Source) -> Result<Parameter<'a>, Error> {
+        let name = self.name.decode().map_err(|malformed| match malformed {
+            Malformed::Percent => invalid_http("A parameter's name has % without two digits"),
+            Malformed::Utf8 => invalid_http("A parameter's name is not UTF-8"),
+        })?;
+        match self.value.decode() {
+            Ok(value) => Ok(Parameter {
+                name,
+                value,
+                source,
+            }),
+            Err(malformed) => {
+                let reason = match malformed {
+                    Malformed::Percent => "It has % without two hexadecimal digits",
+                    Malformed::Utf8 => "It is not UTF-8",
+                };
+                let raw = self.value.raw;
+                let value = String::from_utf8_lossy(&raw[..raw.len().min(64)]);
+                Err(refuse(
+                    Code::InvalidParameterValue,
+                    format!("Value ({value}) for parameter {name} is invalid. {reason}."),
+                ))
+            }
+        }
+    }
 }
 
 /// The refusal of a parameter that is given twice.

@@ -92,11 +92,55 @@ fn finds_by_name_and_prefix() {
     assert!(parameters.starting_with("Z").is_empty());
 }
 
+/// Of forms: also what is not encoded well, and a byte of no character.
+const PIECES: [&[u8]; 10] = [
+    b"a",
+    b"b",
+    b"&",
+    b"=",
+    b"+",
+    b"%",
+    b"%41",
+    b"%C3%A9",
+    "é".as_bytes(),
+    b"\xff",
+];
+
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(query in any::<Vec<u8>>(), form in any::<Vec<u8>>()) {
         if let Ok(parameters) = Parameters::read(&query, &form, 100) {
             prop_assert!(parameters.all().windows(2).all(|pair| pair[0].name < pair[1].name));
+        }
+    }
+
+    /// Each name and value is read as if it stood alone.
+    #[test]
+    fn pairs_are_read_as_their_pieces_are(
+        pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..24),
+    ) {
+        let form = pieces.concat();
+        let mut expected = Vec::new();
+        for pair in form.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+            let mut parts = pair.splitn(2, |&byte| byte == b'=');
+            let mut part = || {
+                let raw = std::str::from_utf8(parts.next().unwrap_or_default()).ok()?;
+                percent::decode(raw).ok()
+            };
+            expected.push(part().zip(part()));
+        }
+        let all: Option<Vec<_>> = expected.into_iter().collect();
+        match (Parameters::read(b"", &form, 100), all) {
+            (Ok(read), Some(mut all)) => {
+                all.sort();
+                let read = read.all().iter().map(|it| (it.name.clone(), it.value.clone()));
+                prop_assert_eq!(read.collect::<Vec<_>>(), all);
+            }
+            (Ok(read), None) => prop_assert!(false, "{:?}", read),
+            (Err(error), Some(_)) => {
+                prop_assert_eq!(error.code, Code::InvalidParameterCombination);
+            }
+            (Err(_), None) => {}
         }
     }
 }

@@ -51,13 +51,12 @@ pub(super) fn request_id() -> String {
     let mut bytes: [u8; 16] = rand::random();
     bytes[6] = bytes[6] & 0x0F | 0x40;
     bytes[8] = bytes[8] & 0x3F | 0x80;
-    let mut id = String::with_capacity(36);
+    let mut id = [b'-'; 36];
+    // Dashes stand before the bytes 4, 6, 8 and 10.
     for (index, byte) in bytes.into_iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            id.push('-');
-        }
-        id.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        id.push(char::from(DIGITS[usize::from(byte & 15)]));
+        let at = 2 * index + (index.clamp(2, 10) - 2) / 2;
+        id[at] = DIGITS[usize::from(byte >> 4)];
+        id[at + 1] = DIGITS[usize::from(byte & 15)];
     }
-    id
+    String::from_utf8(id.to_vec()).expect("digits and dashes are ASCII")
 }

@@ -32,6 +32,7 @@ mod waiting;
 mod weight;
 mod write;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -293,8 +294,9 @@ impl Member {
         call: &Call,
         run: impl FnOnce(&Context<'_, Limits>) -> Outcome,
     ) -> Outcome {
-        let pace = Deadline {
-            end: Instant::now() + self.settings.page_time,
+        let pace = Pace {
+            time: self.settings.page_time,
+            begun: OnceCell::new(),
         };
         let around = Around::new(&self.settings, self.shared.members(), &pace);
         in_context(view, call, around, |context, _| run(context))
@@ -347,13 +349,16 @@ impl Member {
     }
 }
 
-struct Deadline {
-    end: Instant,
+/// The time of a page, from the first time that it is asked for: many reads never ask.
+struct Pace {
+    time: Duration,
+    begun: OnceCell<Instant>,
 }
 
-impl PageBudget for Deadline {
+impl PageBudget for Pace {
     fn is_over(&self) -> bool {
-        self.end <= Instant::now()
+        let now = Instant::now();
+        self.time <= now - *self.begun.get_or_init(|| now)
     }
 }
 

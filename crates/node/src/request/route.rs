@@ -172,7 +172,7 @@ impl Cluster {
         };
         // A lone one is asked at once: it was looked up already.
         let mut first = keeper.filter(|_| self.is_lone());
-        while Instant::now() < end {
+        loop {
             let members = match (first.take(), level) {
                 (Some(lone), _) => vec![lone],
                 (None, level) => self.readable(level),
@@ -192,6 +192,9 @@ impl Cluster {
                     }
                     answered => return Ok(RequestResult::of(answered, update)),
                 }
+            }
+            if end <= Instant::now() {
+                break;
             }
             time = READ;
             tokio::time::sleep(AGAIN).await;

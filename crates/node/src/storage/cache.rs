@@ -5,9 +5,9 @@
 //!   emptied before the answer, and takes in nothing that was read before.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::hash::Hash;
 
+use ahash::AHashMap;
 use fader_services::{SYSTEM, Table};
 use parking_lot::RwLock;
 
@@ -17,11 +17,11 @@ use super::engine::Pair;
 const ENTRIES_MAX: usize = 10_000;
 
 /// What is remembered, by key: beyond [`ENTRIES_MAX`] entries it begins again from nothing.
-pub(crate) struct BoundedMap<K, V>(HashMap<K, V>);
+pub(crate) struct BoundedMap<K, V>(AHashMap<K, V>);
 
 impl<K, V> Default for BoundedMap<K, V> {
     fn default() -> Self {
-        BoundedMap(HashMap::new())
+        BoundedMap(AHashMap::new())
     }
 }
 

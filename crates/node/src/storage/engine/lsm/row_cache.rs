@@ -10,8 +10,7 @@
 //! Deliberately absent: registers, which are as large as users make them, and seldom read twice;
 //! scans.
 
-use std::collections::HashMap;
-
+use ahash::AHashMap;
 use bytes::Bytes;
 use lsm_tree::SeqNo;
 use parking_lot::Mutex;
@@ -31,7 +30,7 @@ struct Row {
 
 #[derive(Default)]
 struct Rows {
-    by_key: HashMap<Bytes, Row>,
+    by_key: AHashMap<Bytes, Row>,
     /// Snapshots below it lack the newest commit, or part of it.
     newest: SeqNo,
 }
