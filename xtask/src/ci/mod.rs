@@ -206,9 +206,10 @@ fn simulated(score: &mut Score, _: Instant) -> Result<bool> {
 fn sdk(score: &mut Score, _: Instant) -> Result<bool> {
     python::prepare()?;
     python::prepare_clients()?;
+    // On two cores: at any time some tests wait for clocks and leases.
     let lanes = [
         "-n",
-        "2",
+        "3",
         "--dist",
         "loadfile",
         "-m",
