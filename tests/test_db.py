@@ -295,3 +295,20 @@ def test_the_cost_of_commands_is_kept_and_summed_up(db, tmp_path):
     requests = {line.split()[0]: int(line.split()[1]) for line in by_key.splitlines()
                 if line.split() and line.split()[0] in ("ALICE", "BOB", "all")}
     assert requests["all"] == requests["ALICE"] + requests["BOB"] > 10, by_key
+    db("create", "other")
+    db("put", "other", "k", "v", "--keep-cost", AWS_ACCESS_KEY_ID='B"OB')
+    text = db("cost", "--metrics").stdout
+    values = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            assert name not in values, line
+            values[name] = float(value)
+    counted = {name: value for name, value in values.items()
+               if name.startswith("fader_db_requests_total")}
+    of_alice = [value for name, value in counted.items() if 'key="ALICE"' in name]
+    assert sum(of_alice) == requests["ALICE"], text
+    quoted = [name for name in counted if r'key="B\"OB"' in name]
+    assert quoted and all('collection="other"' in name for name in quoted), text
+    assert any(name.startswith('fader_db_dollars_total{collection="books",stage="checkpoint"')
+               and value > 0 for name, value in values.items()), text

@@ -243,8 +243,8 @@ struct Scope {
 #[derive(Default)]
 struct State {
     usage: Usage,
-    /// The scopes within that are still in use, or were.
-    within: BTreeMap<String, Usage>,
+    /// The scopes within that are still in use, or were, by the names on the way to each.
+    within: BTreeMap<Vec<String>, Usage>,
 }
 
 impl Meter {
@@ -275,14 +275,18 @@ impl Meter {
     /// Counts a request, here and in all scopes around.
     pub fn count(&self, request: &WireRequest) {
         self.state().usage.count(request);
-        let (mut scope, mut name) = (self, &self.0.name);
+        let (mut scope, mut names) = (self, Vec::new());
         while let Some(parent) = &scope.0.parent {
             let mut state = parent.state();
             state.usage.count(request);
             if !scope.0.name.is_empty() {
-                name = &scope.0.name;
+                names.insert(0, scope.0.name.clone());
             }
-            state.within.entry(name.clone()).or_default().count(request);
+            state
+                .within
+                .entry(names.clone())
+                .or_default()
+                .count(request);
             drop(state);
             scope = parent;
         }
@@ -303,6 +307,20 @@ impl Meter {
 
     /// What was counted in the scopes within, by their names; those of one name together.
     pub fn within_usage(&self) -> BTreeMap<String, Usage> {
+        let mut within: BTreeMap<String, Usage> = BTreeMap::new();
+        for (mut names, usage) in self.nested_usage() {
+            let outermost = match names.is_empty() {
+                true => String::new(),
+                false => names.swap_remove(0),
+            };
+            within.entry(outermost).or_default().add(&usage);
+        }
+        within
+    }
+
+    /// What was counted in each scope within and in none within that, by the names on the way to
+    /// it, the outermost first.
+    pub fn nested_usage(&self) -> BTreeMap<Vec<String>, Usage> {
         self.state().within.clone()
     }
 

@@ -304,6 +304,16 @@ impl Catalogue {
         self.trees().find(|found| found.id == id)
     }
 
+    /// The collection that a tree is, or is an index of.
+    pub(crate) fn name_of(&self, id: CollectionId) -> Option<&str> {
+        let mut all = self.collections.iter();
+        let found = all.find(|(_, collection)| {
+            let mut indexes = collection.index_trees();
+            collection.id == id || indexes.any(|tree| tree.id == id)
+        });
+        found.map(|(name, _)| name.as_str())
+    }
+
     /// Takes a collection out.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some(collection) = self.collections.remove(name) else {

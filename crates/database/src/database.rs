@@ -9,6 +9,7 @@ use fader_cloud::{Cloud, Error, ErrorKind, Result};
 use object_store::{PutMode, UpdateVersion};
 
 use crate::catalogue::{Catalogue, Collection, CollectionId};
+use crate::costs::Counted;
 use crate::layout::PendingQueues;
 use crate::level::Level;
 use crate::options::Options;
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     in_clear: Sealer,
     sealers: Mutex<BTreeMap<CollectionId, (Vec<SealingKey>, Sealer)>>,
     clock_checked: Mutex<Option<Duration>>,
+    /// What this client used and kept beside the database.
+    kept_cost: Mutex<Counted>,
 }
 
 /// The catalogue as this client last read it.
@@ -167,6 +170,7 @@ impl Database {
             in_clear: Sealer::in_clear(),
             sealers: Mutex::default(),
             clock_checked: Mutex::default(),
+            kept_cost: Mutex::default(),
             store,
             options,
         }))
@@ -241,6 +245,12 @@ impl Inner {
             .expect("nothing panics while it is locked")
     }
 
+    pub(crate) fn kept_cost(&self) -> MutexGuard<'_, Counted> {
+        self.kept_cost
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
     pub(crate) fn session(&self) -> MutexGuard<'_, Session> {
         self.session
             .lock()
@@ -269,6 +279,7 @@ impl Inner {
             store,
             splits: None,
             pool: &self.pool,
+            id: collection.id,
             root: collection.root(),
             leaf_queues: match collection.queues {
                 PendingQueues::PerLeaf => Some(LeafQueues {

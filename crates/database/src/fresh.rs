@@ -135,8 +135,8 @@ impl Pending<'_> {
 
     /// Looks at pending updates; whether the queues show them.
     async fn look_at_updates(&self, looked: &mut Looked) -> Result<bool> {
-        let queues = &self.store.0.queues;
         for (id, (tree, sealer, fresh)) in looked {
+            let queues = self.queues_for(*id);
             // Records of leaves may be sent on to the queue of the tree meanwhile.
             let leaves = self.leaves_with_queues(*id, tree.queues).await?;
             let numbers = (0..tree.queues.numbered()).map(Place::Number);

@@ -283,7 +283,7 @@ impl Tree<'_> {
                 Some(PayloadRef::Inline(bytes)) => page.share(bytes),
                 Some(payload) => {
                     let payload = payload.to_payload(page);
-                    self.store.payload(&self.sealer, &payload).await?
+                    self.store.payload(self.id, &self.sealer, &payload).await?
                 }
             };
             all.push((Bytes::from(key.to_vec()), bytes));
@@ -361,7 +361,7 @@ impl Inner {
             if indexes.is_empty() || !is_guarded {
                 continue;
             }
-            let bytes = match store.payload(&sealer, payload).await {
+            let bytes = match store.payload(collection.id, &sealer, payload).await {
                 Ok(bytes) => bytes,
                 // The record cannot be read: it has no values.
                 Err(error) if error.kind == ErrorKind::Malformed => continue,

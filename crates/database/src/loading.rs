@@ -175,7 +175,7 @@ impl Load {
 impl Growing {
     /// A tree in place of an empty one.
     async fn new(database: &Database, tree: &Collection) -> Result<Self> {
-        let store = database.0.store.scope("load");
+        let store = database.0.store.scope("load").of_tree(tree.id);
         let sealer = database.0.sealer(tree)?;
         sealer.check()?;
         let empty = database.0.tree(&store, tree)?;

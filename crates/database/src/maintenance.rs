@@ -237,7 +237,7 @@ impl Database {
 
     /// Brings what is in a tree's queues with numbers into its pages, unless another client does.
     async fn checkpoint_in_turn(&self, tree: &Collection) -> Result<Option<Checkpointed>> {
-        let store = self.0.store.scope("checkpoint");
+        let store = self.0.store.scope("checkpoint").of_tree(tree.id);
         let hint = self.0.ask_hint(&store, tree.id).await;
         if hint == Hint::Wait {
             return Ok(None);
@@ -426,6 +426,7 @@ impl Inner {
     /// Peeks at messages, applies them, and removes them once the pages landed.
     async fn round(&self, id: CollectionId, place: Place, for_whom: For) -> Result<Round> {
         let store = self.store.scope(for_whom.stage("checkpoint"));
+        let store = store.of_tree(id);
         let pending = self.pending(&store);
         let queue = pending.queue(id, place);
         let received = match (store.0.queues.receive(&queue, &PEEK).await, place) {

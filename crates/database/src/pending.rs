@@ -10,6 +10,7 @@
 //!   commit. A client that gives a transaction up occupies its claim with an abort, which stays.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -87,6 +88,11 @@ impl Pending<'_> {
         &*self.store.0.queues
     }
 
+    /// Queues whose requests count for a tree.
+    pub(crate) fn queues_for(&self, tree: CollectionId) -> Arc<dyn Queues> {
+        self.store.of_tree(tree).0.queues
+    }
+
     /// The queue of records that wait for approval.
     pub(crate) fn proposals(&self, collection: CollectionId) -> String {
         self.queue(collection, Place::Proposals)
@@ -124,7 +130,7 @@ impl Pending<'_> {
         let all = Place::prefix(self.database, tree);
         let (mut leaves, mut prefixes) = (Vec::new(), vec![all.clone()]);
         while let Some(prefix) = prefixes.pop() {
-            let names = self.queues().list(&prefix).await?;
+            let names = self.queues_for(tree).list(&prefix).await?;
             if LISTED_MAX <= names.len() {
                 // Some may be left out: their ids tell them apart.
                 let digits = "0123456789abcdef".chars();
@@ -169,7 +175,7 @@ impl Pending<'_> {
     /// # Errors
     /// Of the queues.
     pub(crate) async fn delete(&self, tree: CollectionId, place: Place) -> Result<bool> {
-        match self.queues().delete(&self.queue(tree, place)).await {
+        match self.queues_for(tree).delete(&self.queue(tree, place)).await {
             Ok(()) => Ok(true),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -225,11 +231,17 @@ impl Pending<'_> {
     /// deleted it, or the collection was dropped.
     async fn send_to(&self, at: Address, texts: &[String]) -> Result<()> {
         let (tree, place) = at;
-        let sent = self.send_surely(&self.queue(tree, place), texts).await;
+        let store = self.store.of_tree(tree);
+        let counted = Pending {
+            store: &store,
+            ..*self
+        };
+        let queue = self.queue(tree, place);
+        let sent = counted.send_surely(&queue, texts).await;
         match (sent, place) {
             (Err(error), Place::Leaf(_)) if error.kind == ErrorKind::NotFound => {
                 let queue = self.queue(tree, Place::Number(0));
-                self.send_surely(&queue, texts).await
+                counted.send_surely(&queue, texts).await
             }
             (sent, _) => sent,
         }

@@ -262,5 +262,5 @@ async fn bury(tree: &Tree<'_>, collection: CollectionId, records: Vec<Record>) -
         .seal(&what, bytes, &*tree.store.0.runtime.entropy)?;
     let id = tree.store.0.runtime.random_id();
     let key = Path::from(format!("db/dead/{collection}/{id:032x}"));
-    tree.store.put_surely(&key, bytes).await
+    tree.counted().put_surely(&key, bytes).await
 }

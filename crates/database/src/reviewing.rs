@@ -13,6 +13,7 @@ use bytes::Bytes;
 use fader_blink::{Op, Record};
 use fader_cloud::{Error, ErrorKind, MESSAGES_MAX, Receipt, Receive, Result};
 
+use crate::catalogue::CollectionId;
 use crate::database::Database;
 use crate::message;
 use crate::routing::{Due, Outgoing};
@@ -83,7 +84,7 @@ impl Database {
             let context = "records of the collection need no approval";
             return Err(Error::new(ErrorKind::Invalid, context));
         }
-        let store = self.0.store.scope("review");
+        let store = self.0.store.scope("review").of_tree(collection.id);
         let pending = self.0.pending(&store);
         let sealer = self.0.sealer(&collection)?;
         sealer.check()?;
@@ -113,7 +114,7 @@ impl Database {
                 let count = records.len();
                 let (mut approved, mut waiting) = (Vec::new(), Vec::new());
                 for record in records {
-                    match judge(&proposal(&store, &sealer, &record).await?) {
+                    match judge(&proposal(&store, collection.id, &sealer, &record).await?) {
                         Verdict::Approve => approved.push(record),
                         Verdict::Wait => waiting.push(record),
                         Verdict::Reject => done.rejected += 1,
@@ -150,12 +151,13 @@ impl Database {
 
 async fn proposal(
     store: &crate::store::Store,
+    tree: CollectionId,
     sealer: &crate::sealing::Sealer,
     record: &Record,
 ) -> Result<Proposal> {
     let change = match &record.op {
-        Op::Insert(payload) => ProposedChange::Put(store.payload(sealer, payload).await?),
-        Op::Update(payload) => ProposedChange::Update(store.payload(sealer, payload).await?),
+        Op::Insert(payload) => ProposedChange::Put(store.payload(tree, sealer, payload).await?),
+        Op::Update(payload) => ProposedChange::Update(store.payload(tree, sealer, payload).await?),
         Op::Delete => ProposedChange::Delete,
     };
     let key = record.key.clone();

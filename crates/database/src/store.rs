@@ -12,6 +12,7 @@ use fader_cloud::{Cloud, Error, ErrorKind, Result, object_error_kind};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
 
+use crate::catalogue::CollectionId;
 use crate::sealing::{Sealer, What};
 
 /// Where the database is in its bucket.
@@ -130,14 +131,19 @@ impl Store {
         }
     }
 
-    /// The bytes of a payload: its own, or those of its object.
-    pub(crate) async fn payload(&self, sealer: &Sealer, payload: &Payload) -> Result<Bytes> {
+    /// The bytes of a payload of a tree: its own, or those of its object.
+    pub(crate) async fn payload(
+        &self,
+        tree: CollectionId,
+        sealer: &Sealer,
+        payload: &Payload,
+    ) -> Result<Bytes> {
         let pointer = match payload {
             Payload::Inline(bytes) => return Ok(bytes.clone()),
             Payload::Object(pointer) => pointer,
         };
         let key = key("values", pointer.object);
-        let Some((bytes, _)) = self.object(&key).await? else {
+        let Some((bytes, _)) = self.of_tree(tree).object(&key).await? else {
             let context = format!("object {:?} of a record is not there", key.as_ref());
             return Err(Error::new(ErrorKind::Malformed, context));
         };
@@ -241,6 +247,11 @@ impl Store {
     /// The scope in which all of one stage counts.
     pub(crate) fn scope(&self, stage: &str) -> Store {
         Store(self.0.scope(stage))
+    }
+
+    /// The scope within this one in which all of a tree counts.
+    pub(crate) fn of_tree(&self, tree: CollectionId) -> Store {
+        self.scope(&tree.to_string())
     }
 }
 

@@ -200,7 +200,8 @@ impl Transaction {
             (Some(_), Some(Write::Update(value))) => Ok(Some(value)),
             (Some(payload), _) => {
                 let sealer = self.database.0.sealer(collection)?;
-                self.read.payload(&sealer, payload).await.map(Some)
+                let read = self.read.payload(collection.id, &sealer, payload);
+                read.await.map(Some)
             }
             (None, _) => Ok(None),
         }
@@ -223,7 +224,7 @@ impl Transaction {
         let sealer = self.database.0.sealer(&found)?;
         let values = all
             .iter()
-            .map(|(_, payload)| self.read.payload(&sealer, payload));
+            .map(|(_, payload)| self.read.payload(found.id, &sealer, payload));
         let values = join_all(values).await;
         let keys = all.iter().map(|(key, _)| key.clone());
         keys.zip(values)

@@ -87,6 +87,7 @@ pub(crate) struct Tree<'a> {
     /// Where requests of splits count; with the others when there is none.
     pub(crate) splits: Option<Store>,
     pub(crate) pool: &'a Mutex<Pool>,
+    pub(crate) id: CollectionId,
     pub(crate) root: PageId,
     /// None unless leaves have queues.
     pub(crate) leaf_queues: Option<LeafQueues>,
@@ -100,6 +101,11 @@ pub(crate) struct Tree<'a> {
 impl Tree<'_> {
     fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
         self.pool.lock().expect("nothing panics while it is locked")
+    }
+
+    /// Where its requests count.
+    pub(crate) fn counted(&self) -> Store {
+        self.store.of_tree(self.id)
     }
 
     fn now(&self) -> Duration {
@@ -116,7 +122,7 @@ impl Tree<'_> {
             return Ok(Some(held.clone()));
         }
         let version = known.as_ref().map(|(held, _)| &held.version);
-        let read = self.store.page(id, &self.sealer, version).await?;
+        let read = self.counted().page(id, &self.sealer, version).await?;
         let mut pool = self.pool();
         match (read, known) {
             (Read::Page(held), _) => {
@@ -322,7 +328,7 @@ impl Tree<'_> {
         };
         let now = self.now();
         let put = self
-            .store
+            .counted()
             .put_page(id, &self.sealer, &change.page, mode)
             .await;
         if let Ok(Put::Landed(version)) = put {
@@ -359,6 +365,7 @@ impl Tree<'_> {
     async fn create(&self, change: &Change) -> Result<Landed> {
         let now = self.now();
         let store = self.splits.as_ref().unwrap_or(self.store);
+        let store = &store.of_tree(self.id);
         match self.create_queues(change, store).await {
             Err(error) if is_passing(&error) => return Ok(Landed::Unsure),
             created => created?,

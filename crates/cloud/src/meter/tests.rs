@@ -41,6 +41,28 @@ fn scopes_of_one_name_are_added_up() {
 }
 
 #[test]
+fn nested_scopes_are_told_by_the_names_on_the_way() {
+    let root = Meter::new("database");
+    let checkpoint = root.scope("checkpoint");
+    checkpoint.scope("books").count(&put(200));
+    checkpoint.scope("").scope("books").count(&put(412));
+    checkpoint.scope("customers").count(&put(200));
+    checkpoint.count(&put(200));
+    root.scope("").scope("read").scope("books").count(&put(200));
+    let requests = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        root.nested_usage()[&names].requests()
+    };
+    assert_eq!(requests(&["checkpoint", "books"]), 2);
+    assert_eq!(requests(&["checkpoint", "customers"]), 1);
+    assert_eq!(requests(&["checkpoint"]), 1);
+    assert_eq!(requests(&["read", "books"]), 1);
+    assert_eq!(root.within_usage()["checkpoint"], checkpoint.usage());
+    assert_eq!(checkpoint.within_usage()["books"].requests(), 2);
+    assert_eq!(root.own_usage(), Usage::default());
+}
+
+#[test]
 fn a_queue_bills_each_chunk_that_was_begun() {
     let chunks = |bytes| {
         let meter = Meter::default();

@@ -15,9 +15,9 @@ use crate::guard::Guard;
 use crate::index;
 use crate::level::Level;
 use crate::reflect::{Way, reflect};
-use crate::routing::Routed;
+use crate::routing::{Outgoing, Routed};
 use crate::sealing::What;
-use crate::store::key;
+use crate::store::{Store, key};
 use crate::tree::Fence;
 
 /// Bytes of own records that no page is known to have, from which on a commit checkpoints.
@@ -92,7 +92,8 @@ impl Transaction {
             let id = runtime.random_id();
             let pointer = Pointer::new(id, &value);
             let sealed = sealer?.seal(&What::Value(id), value, &*runtime.entropy)?;
-            self.commit.put_surely(&key("values", id), sealed).await?;
+            let commit = self.commit.of_tree(at.0);
+            commit.put_surely(&key("values", id), sealed).await?;
             Ok((at, pointer))
         });
         join_all(puts).await.into_iter().collect()
@@ -106,7 +107,8 @@ impl Transaction {
         }
         let entries_count = entries.len();
         let parts = inner.outgoing([entries, records].concat())?;
-        let pending = inner.pending(&self.commit);
+        let commit = self.commit_of(&parts);
+        let pending = inner.pending(&commit);
         let mut dues = Vec::new();
         if self.level == Level::Atomic {
             pending.commit(&parts).await?;
@@ -136,6 +138,21 @@ impl Transaction {
             self.database.settle().await?;
         }
         Ok(())
+    }
+
+    /// Where the message of a transaction counts: for its collection, if it has one alone.
+    fn commit_of(&self, parts: &[Outgoing]) -> Store {
+        let known = self.database.0.known();
+        let mut owners = parts
+            .iter()
+            .map(|part| known.catalogue.name_of(part.tree.id));
+        let first = owners.next().flatten();
+        match parts.first() {
+            Some(part) if first.is_some() && owners.all(|owner| owner == first) => {
+                self.commit.of_tree(part.tree.id)
+            }
+            _ => self.commit.clone(),
+        }
     }
 
     /// Writes the pages as they are: what other clients wrote meanwhile is lost.

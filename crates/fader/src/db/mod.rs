@@ -1,7 +1,7 @@
 //! `fader db`: a database on any cloud, with no server of ours in between.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -41,6 +41,7 @@ Examples:
   fader db get file://$PWD/shop books 0385333498 --fresh
   fader db import file://$PWD/shop books books.parquet --keep-cost
   fader db cost file://$PWD/shop --by collection,stage
+  fader db cost file://$PWD/shop --metrics > /var/lib/node_exporter/shop.prom
 
 Levels, each with the promises of those before it (docs/how-to/database.md):
   naive       none: what others write at the same time gets lost
@@ -55,6 +56,8 @@ wrote before they end. URLs and credentials: fader cloud --help.";
 const ROWS: usize = 1_000;
 /// The pause between two checkpoints of the watchdog.
 const WATCH: Duration = Duration::from_secs(15);
+/// After this time a watchdog keeps what it used.
+const KEEP: Duration = Duration::from_secs(60 * 60);
 
 /// What is done with a database.
 #[derive(Args)]
@@ -371,6 +374,7 @@ async fn drop_collection(options: &Drop) -> Result<ExitCode> {
 
 async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
     let database = open(&options.at, Access::Write).await?;
+    let mut kept = Instant::now();
     loop {
         let done = database.settle().await;
         match done {
@@ -408,6 +412,12 @@ async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
             options.price.show_all(&database)?;
             options.price.keep(&database, "").await?;
             return Ok(ExitCode::SUCCESS);
+        }
+        if KEEP <= kept.elapsed() {
+            if let Err(error) = options.price.keep(&database, "").await {
+                note!("{error}; it is tried again");
+            }
+            kept = Instant::now();
         }
         tokio::time::sleep(WATCH).await;
     }
