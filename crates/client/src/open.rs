@@ -29,11 +29,12 @@ use crate::location::{BucketLocation, Location, Provider, Service, ServiceLocati
 use crate::prefixed::Prefixed;
 use crate::refusal::Refusal;
 use crate::runtime::system_runtime;
+use crate::s3::S3;
 use crate::simpledb::SimpleDb;
 use crate::sqs::Sqs;
 
 /// Where queues and domains are below a bucket's prefix; the rest is the systems' own.
-const SERVICES: &str = "_fader";
+pub(crate) const SERVICES: &str = "_fader";
 
 /// What a cloud is opened for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -271,6 +272,28 @@ impl Options {
         self.http.clone().unwrap_or_else(Http::shared)
     }
 
+    /// A client of S3 for what the contract of objects does not know.
+    pub(crate) fn s3(&self, location: &BucketLocation) -> Result<S3, Error> {
+        let settings = self.environment.settings()?;
+        let (endpoint, credentials) = self.at_s3(location, &settings)?;
+        S3::on(self.http(), &endpoint, credentials.as_ref(), &settings)
+    }
+
+    /// The endpoint of a bucket of S3, and who asks.
+    fn at_s3(
+        &self,
+        location: &BucketLocation,
+        settings: &Settings,
+    ) -> Result<(String, Option<crate::Credentials>), Error> {
+        let endpoint = location.endpoint.clone();
+        let endpoint = endpoint.unwrap_or_else(|| self.environment.s3_endpoint(&settings.region));
+        let credentials = match location.is_unsigned {
+            true => None,
+            false => Some(self.environment.aws()?),
+        };
+        Ok((endpoint, credentials))
+    }
+
     fn bucket(&self, location: &BucketLocation) -> Result<Bucket, Error> {
         let environment = &self.environment;
         let settings = environment.settings()?;
@@ -278,13 +301,7 @@ impl Options {
         let given = location.endpoint.as_deref();
         match &location.provider {
             Provider::S3 => {
-                let endpoint = given.map(str::to_owned);
-                let endpoint =
-                    endpoint.unwrap_or_else(|| environment.s3_endpoint(&settings.region));
-                let credentials = match location.is_unsigned {
-                    true => None,
-                    false => Some(environment.aws()?),
-                };
+                let (endpoint, credentials) = self.at_s3(location, &settings)?;
                 Bucket::s3(
                     self.http(),
                     &endpoint,
@@ -357,9 +374,18 @@ impl DomainsAt {
 }
 
 fn queues_at(location: &ServiceLocation, options: &Options) -> Result<QueuesAt, Error> {
+    let (prefix, sqs) = sqs_of(location, options)?;
+    Ok(QueuesAt::Sqs { prefix, sqs })
+}
+
+/// A client of a service of queues, and the prefix of names there.
+pub(crate) fn sqs_of(
+    location: &ServiceLocation,
+    options: &Options,
+) -> Result<(String, Sqs), Error> {
     let (prefix, endpoint, credentials, settings) = at_service(location, options)?;
     let sqs = Sqs::on(options.http(), &endpoint, credentials.as_ref(), &settings)?;
-    Ok(QueuesAt::Sqs { prefix, sqs })
+    Ok((prefix, sqs))
 }
 
 fn domains_at(location: &ServiceLocation, options: &Options) -> Result<DomainsAt, Error> {

@@ -5,7 +5,33 @@ use futures_util::future::join_all;
 
 use crate::catalogue::{Collection, CollectionSettings};
 use crate::database::Database;
+use crate::layout::Place;
 use crate::sealing::{PublicIdentity, Sealer, SealingKey};
+use crate::store::PREFIX;
+
+/// What a client may do with a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Reads its pages.
+    Read,
+    /// Reads, and writes records that wait for approval.
+    Propose,
+    /// Reads, writes and checkpoints.
+    Write,
+}
+
+/// What a client of a right needs of the services. Keys are below the cloud's prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Folders whose objects it reads and lists.
+    pub reads: Vec<String>,
+    /// Folders whose objects it writes and deletes.
+    pub writes: Vec<String>,
+    /// Queues that it sends to.
+    pub sends: Vec<String>,
+    /// Queues that it sends to, receives from and removes messages from.
+    pub receives: Vec<String>,
+}
 
 impl Database {
     /// The first key of a new collection, for this client's identity; none for one in clear.
@@ -33,6 +59,43 @@ impl Database {
             sealer.grant(&found.keys, to, &*entropy)
         })
         .await
+    }
+
+    /// What a service of objects and queues must let a client do for a right to a collection.
+    ///
+    /// Objects are those of the whole database: pages of all collections have random names in one
+    /// folder. Queues are those of the collection, and that of Atomic transactions.
+    ///
+    /// # Errors
+    /// `NotFound`: no such collection. Of the cloud.
+    pub async fn needs(&self, collection: &str, right: Right) -> Result<Needs> {
+        let found = self.collection(collection).await?;
+        let store = self.0.store.scope("grant");
+        let pending = self.0.pending(&store);
+        let mut needs = Needs {
+            reads: vec![PREFIX.to_owned()],
+            ..Needs::default()
+        };
+        match right {
+            Right::Read => {}
+            Right::Propose => {
+                let folders = ["values", "claims", "clock", "costs"];
+                needs.writes = folders.map(|folder| format!("{PREFIX}/{folder}")).into();
+                needs.sends = vec![pending.proposals(found.id), pending.atomic()];
+            }
+            Right::Write => {
+                needs.writes = needs.reads.clone();
+                needs.receives.push(pending.atomic());
+                for tree in std::iter::once(&found).chain(found.index_trees()) {
+                    needs.receives.extend(pending.queues_of(tree));
+                    let leaves = pending.leaves_with_queues(tree.id, tree.queues).await?;
+                    let leaves = leaves.into_iter().filter(|leaf| *leaf != tree.root());
+                    let name = |leaf| pending.queue(tree.id, Place::Leaf(leaf));
+                    needs.receives.extend(leaves.map(name));
+                }
+            }
+        }
+        Ok(needs)
     }
 
     /// Gives a collection a new key, for all identities that have the newest, but one if it is

@@ -57,6 +57,7 @@ pub use catalogue::{
 };
 pub use costs::Cost;
 pub use database::Database;
+pub use granting::{Needs, Right};
 pub use guard::{Guard, Guards};
 pub use index::{INDEXED_KEY_BYTES_MAX, IndexRange, IndexValue};
 pub use indexing::IndexReport;

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Args;
-use fader_client::{Access, system_runtime};
-use fader_database::{Identity, PublicIdentity};
+use clap::{Args, ValueEnum};
+use fader_client::{Access, Permissions, Principal, system_runtime};
+use fader_database::{Identity, PublicIdentity, Right};
 
 use crate::cloud::Where;
 use crate::failure;
@@ -27,8 +27,33 @@ pub(super) struct Grant {
     at: Where,
     /// The collection.
     collection: String,
-    /// Who may read and write it: what `fader db identity` prints there.
-    identity: PublicIdentity,
+    /// Who gets the key of an encrypted collection: what `fader db identity` prints there.
+    #[arg(required_unless_present = "principal")]
+    identity: Option<PublicIdentity>,
+    /// Who gets permissions at S3 and SQS: an account of twelve digits, or the ARN of a user or
+    /// role.
+    #[arg(long, value_name = "ACCOUNT|ARN")]
+    principal: Option<Principal>,
+    /// What the permissions are for; `propose` writes records of a curated collection, which wait
+    /// for approval.
+    #[arg(
+        long,
+        value_name = "RIGHT",
+        default_value = "write",
+        requires = "principal"
+    )]
+    access: Rights,
+}
+
+/// What permissions are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rights {
+    /// Reads.
+    Read,
+    /// Reads, and writes what waits for approval.
+    Propose,
+    /// Reads and writes.
+    Write,
 }
 
 #[derive(Args)]
@@ -108,14 +133,52 @@ pub(super) fn show() -> Result<ExitCode> {
 
 pub(super) async fn grant(options: &Grant) -> Result<ExitCode> {
     let database = super::open(&options.at, Access::Write).await?;
-    database
-        .grant(&options.collection, options.identity)
-        .await?;
-    note!(
-        "the key is granted. Not set: access to {} and to its queues, which its service gives",
-        visible(&options.at.url)
-    );
-    Ok(ExitCode::SUCCESS)
+    let collection = &options.collection;
+    let is_encrypted = database.collection(collection).await?.is_encrypted();
+    match options.identity {
+        Some(identity) => {
+            database.grant(collection, identity).await?;
+            note!("set: the key of {}", visible(collection));
+        }
+        None if is_encrypted => {
+            note!(
+                "not set: the key of {}: name an identity",
+                visible(collection)
+            );
+        }
+        None => {}
+    }
+    let Some(principal) = &options.principal else {
+        note!(
+            "not set: access to {} and to its queues: name a --principal",
+            visible(&options.at.url)
+        );
+        return Ok(ExitCode::SUCCESS);
+    };
+    let right = match options.access {
+        Rights::Read => Right::Read,
+        Rights::Propose => Right::Propose,
+        Rights::Write => Right::Write,
+    };
+    let needs = database.needs(collection, right).await?;
+    let permissions = Permissions {
+        reads: needs.reads,
+        writes: needs.writes,
+        sends: needs.sends,
+        receives: needs.receives,
+    };
+    let at = options.at.services.options(Access::Write);
+    let done = fader_client::permit(&options.at.url, &at, principal, &permissions).await?;
+    for line in &done.set {
+        note!("set: {line}");
+    }
+    for line in &done.unset {
+        note!("not set: {line}");
+    }
+    Ok(match done.unset.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 pub(super) async fn rotate(options: &Rotate) -> Result<ExitCode> {

@@ -36,7 +36,7 @@ Examples:
   fader db index file://$PWD/shop books author
   fader db scan file://$PWD/shop books --index author --is 'Ursula K. Le Guin'
   fader db create s3://bucket/shop customers --encrypt
-  fader db grant s3://bucket/shop customers $IDENTITY_OF_A_COLLEAGUE
+  fader db grant s3://bucket/shop customers $IDENTITY_OF_A_COLLEAGUE --principal 123456789012
   fader db checkpoint file://$PWD/shop --watch
   fader db get file://$PWD/shop books 0385333498 --fresh
   fader db import file://$PWD/shop books books.parquet --keep-cost
@@ -90,7 +90,8 @@ enum Command {
     /// Prints this user's identity, to which keys of encrypted collections are granted; makes one
     /// if there is none.
     Identity,
-    /// Lets another identity read and write an encrypted collection.
+    /// Lets others read and write a collection: gives an identity its key, and a principal a bucket
+    /// policy and permissions of queues. Exit code 1: something was not set.
     Grant(keys::Grant),
     /// Gives an encrypted collection a new key.
     Rotate(keys::Rotate),
