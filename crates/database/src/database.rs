@@ -10,6 +10,7 @@ use object_store::{PutMode, UpdateVersion};
 
 use crate::catalogue::{Catalogue, Collection, CollectionId};
 use crate::costs::Counted;
+use crate::disk::Disk;
 use crate::layout::PendingQueues;
 use crate::level::Level;
 use crate::options::Options;
@@ -39,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) options: Options,
     pub(crate) pool: Mutex<Pool>,
+    pub(crate) disk: Option<Disk>,
     pub(crate) session: Mutex<Session>,
     /// Random, new in each opening: a part of all stamps.
     pub(crate) incarnation: u64,
@@ -160,7 +162,10 @@ impl Database {
     }
 
     fn with(store: Store, known: Known, options: Options) -> Self {
+        let disk = options.disk.clone();
+        let disk = disk.map(|tier| Disk::open(tier, &known.catalogue.database));
         Database(Arc::new(Inner {
+            disk,
             pool: Mutex::new(Pool::new(options.pool_bytes)),
             session: Mutex::new(Session::new(options.guards)),
             incarnation: store.0.runtime.random(),
@@ -279,6 +284,7 @@ impl Inner {
             store,
             splits: None,
             pool: &self.pool,
+            disk: self.disk.as_ref(),
             id: collection.id,
             root: collection.root(),
             leaf_queues: match collection.queues {
@@ -327,6 +333,9 @@ impl Inner {
     pub(crate) fn forget(&self, id: PageId) {
         let mut pool = self.pool.lock().expect("nothing panics while it is locked");
         pool.remove(id);
+        if let Some(disk) = &self.disk {
+            disk.doubt(id);
+        }
     }
 
     /// Records of trees with the keys of these.

@@ -39,13 +39,15 @@ pub enum Guard {
     TokenInTime,
     /// DB-13: entries of indexes are sent before their records.
     EntriesFirst,
+    /// DISK-1: a page of an earlier process is read only after the store showed it as the newest.
+    ConfirmKept,
     /// TIMED-1: without conditions of the store a PUT waits for the token.
     Token,
 }
 
 impl Guard {
     /// All rules.
-    pub const ALL: [Guard; 19] = [
+    pub const ALL: [Guard; 20] = [
         Guard::PageIfMatch,
         Guard::RightPageFirst,
         Guard::UnknownIsNotLanded,
@@ -64,6 +66,7 @@ impl Guard {
         Guard::LeafQueuesCount,
         Guard::TokenInTime,
         Guard::EntriesFirst,
+        Guard::ConfirmKept,
         Guard::Token,
     ];
 }

@@ -21,6 +21,7 @@ mod claim;
 mod collections;
 mod costs;
 mod database;
+mod disk;
 mod fresh;
 mod granting;
 mod guard;
@@ -57,6 +58,7 @@ pub use catalogue::{
 };
 pub use costs::Cost;
 pub use database::Database;
+pub use disk::{DiskTier, PageFiles};
 pub use granting::{Needs, Right};
 pub use guard::{Guard, Guards};
 pub use index::{INDEXED_KEY_BYTES_MAX, IndexRange, IndexValue};

@@ -262,14 +262,14 @@ impl Growing {
             .put_page(self.root, &self.sealer, &root, mode)
             .await;
         database.0.forget(self.root);
-        match put? {
+        match put?.0 {
             Put::Landed(_) => Ok(()),
             Put::Refused => Err(changed()),
             // Structure decides: no other version has this nonce.
             Put::Unknown(error) => {
                 let found = self.store.page(self.root, &self.sealer, None).await;
                 match found {
-                    Ok(Read::Page(found)) if found.page.envelope() == root.envelope() => Ok(()),
+                    Ok(Read::Page(found, _)) if found.page.envelope() == root.envelope() => Ok(()),
                     _ => {
                         let context = "the load may have succeeded";
                         Err(Error::caused(ErrorKind::Ambiguous, context, error))

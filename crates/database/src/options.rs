@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::disk::DiskTier;
 use crate::guard::Guards;
 use crate::sealing::Identity;
 
@@ -10,6 +11,10 @@ use crate::sealing::Identity;
 pub struct Options {
     /// Bytes of pages in the buffer pool, at most.
     pub pool_bytes: usize,
+    /// Files of this machine for pages that the pool has no place for. They save bytes of GETs, and
+    /// GETs of pages that this process saw a while ago. Pages are there as in the store: sealed, if
+    /// their collection is encrypted.
+    pub disk: Option<DiskTier>,
     /// For how long a page in the pool is read without asking the store. A reader below
     /// Monotonic may be so much behind the pages.
     pub ttl: Duration,
@@ -42,6 +47,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             pool_bytes: 64 << 20,
+            disk: None,
             ttl: Duration::from_secs(10),
             checkpoint_after: Duration::from_secs(15),
             finish_after: Duration::from_secs(1),

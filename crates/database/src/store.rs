@@ -43,8 +43,8 @@ pub(crate) enum Put {
 /// What reading a page came to.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// The page has this version.
-    Page(Box<Held>),
+    /// The page has this version; its bytes are as in the store.
+    Page(Box<Held>, Bytes),
     /// The version that the reader has is the newest.
     Unchanged,
     /// The page is not there.
@@ -58,6 +58,19 @@ pub(crate) struct Store(pub(crate) Cloud);
 /// The key of an object.
 pub(crate) fn key(kind: &str, id: u128) -> Path {
     Path::from(format!("{PREFIX}/{kind}/{id:032x}"))
+}
+
+/// The page in the bytes of its object.
+///
+/// # Errors
+/// `Malformed`: it is none. `Denied`: its key is not there.
+pub(crate) fn page(id: PageId, sealer: &Sealer, bytes: Bytes) -> Result<Page> {
+    let key = key("pages", id.0);
+    let stored = Stored::parse(bytes).map_err(|error| {
+        let context = format!("object {:?}", key.as_ref());
+        Error::caused(ErrorKind::Malformed, context, error)
+    })?;
+    sealer.open_page(key.as_ref(), stored)
 }
 
 pub(crate) fn catalogue_key() -> Path {
@@ -83,12 +96,8 @@ impl Store {
         };
         match self.get(&key, options).await {
             Ok(Some((bytes, version))) => {
-                let stored = Stored::parse(bytes).map_err(|error| {
-                    let context = format!("object {:?}", key.as_ref());
-                    Error::caused(ErrorKind::Malformed, context, error)
-                })?;
-                let page = sealer.open_page(key.as_ref(), stored)?;
-                Ok(Read::Page(Box::new(Held { page, version })))
+                let page = page(id, sealer, bytes.clone())?;
+                Ok(Read::Page(Box::new(Held { page, version }), bytes))
             }
             Ok(None) => Ok(Read::Missing),
             Err(error) if error.kind == ErrorKind::Precondition => Ok(Read::Unchanged),
@@ -96,17 +105,18 @@ impl Store {
         }
     }
 
-    /// Writes a page in the way of `mode`.
+    /// Writes a page in the way of `mode`; with what became of it, the bytes that were sent.
     pub(crate) async fn put_page(
         &self,
         id: PageId,
         sealer: &Sealer,
         page: &Page,
         mode: PutMode,
-    ) -> Result<Put> {
+    ) -> Result<(Put, Bytes)> {
         let key = key("pages", id.0);
         let sealed = sealer.seal_page(key.as_ref(), page)?;
-        self.put(&key, sealed, mode).await
+        let put = self.put(&key, sealed.clone(), mode).await?;
+        Ok((put, sealed))
     }
 
     /// The bytes and the version of an object, if it is there.

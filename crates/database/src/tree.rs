@@ -13,19 +13,21 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fader_blink::{Change, Edition, Page, PageId, Route, Separator, Sizes, post};
 use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
-use object_store::PutMode;
+use object_store::{PutMode, UpdateVersion};
 
 use crate::catalogue::CollectionId;
+use crate::disk::Disk;
 use crate::guard::{Guard, Guards};
 use crate::layout::Place;
 use crate::pending::queue_settings;
 use crate::pool::Pool;
 use crate::sealing::Sealer;
-use crate::store::{Held, Put, Read, Store, is_passing};
+use crate::store::{Held, Put, Read, Store, is_passing, page};
 
 /// How often a search begins again when a link leads to nothing.
 const TRIES: u32 = 6;
@@ -87,6 +89,7 @@ pub(crate) struct Tree<'a> {
     /// Where requests of splits count; with the others when there is none.
     pub(crate) splits: Option<Store>,
     pub(crate) pool: &'a Mutex<Pool>,
+    pub(crate) disk: Option<&'a Disk>,
     pub(crate) id: CollectionId,
     pub(crate) root: PageId,
     /// None unless leaves have queues.
@@ -115,25 +118,61 @@ impl Tree<'_> {
     /// A page, if it is there: a version that the store showed as the newest at `since` or later.
     pub(crate) async fn read(&self, id: PageId, since: Duration) -> Result<Option<Held>> {
         let begun = self.now();
-        let known = self.pool().get(id);
-        if let Some((held, seen)) = &known
+        let pooled = self.pool().get(id);
+        if let Some((held, seen)) = &pooled
             && since <= *seen
         {
             return Ok(Some(held.clone()));
         }
-        let version = known.as_ref().map(|(held, _)| &held.version);
+        let is_pooled = pooled.is_some();
+        let known = match pooled {
+            Some((held, _)) => Some(held),
+            None => match self.on_disk(id, begun) {
+                Some((held, Some(seen))) if since <= seen => {
+                    self.pool().put(id, held.clone(), seen);
+                    return Ok(Some(held));
+                }
+                kept => kept.map(|(held, _)| held),
+            },
+        };
+        let version = known.as_ref().map(|held| &held.version);
         let read = self.counted().page(id, &self.sealer, version).await?;
-        let mut pool = self.pool();
         match (read, known) {
-            (Read::Page(held), _) => {
-                pool.put(id, (*held).clone(), begun);
+            (Read::Page(held, bytes), _) => {
+                self.keep(id, &bytes, &held.version, begun);
+                self.pool().put(id, (*held).clone(), begun);
                 Ok(Some(*held))
             }
-            (Read::Unchanged, Some((held, _))) => {
-                pool.confirm(id, begun);
+            (Read::Unchanged, Some(held)) => {
+                match is_pooled {
+                    true => self.pool().confirm(id, begun),
+                    false => self.pool().put(id, held.clone(), begun),
+                }
+                if let Some(disk) = self.disk {
+                    disk.confirm(id, begun);
+                }
                 Ok(Some(held))
             }
             (Read::Unchanged | Read::Missing, _) => Ok(None),
+        }
+    }
+
+    /// A page in the disk tier, and when the store last showed it as the newest.
+    fn on_disk(&self, id: PageId, now: Duration) -> Option<(Held, Option<Duration>)> {
+        let kept = self.disk?.get(id)?;
+        let page = page(id, &self.sealer, kept.bytes).ok()?;
+        let version = kept.version;
+        let seen = match self.guards.has(Guard::ConfirmKept) {
+            true => kept.seen,
+            false => Some(now),
+        };
+        Some((Held { page, version }, seen))
+    }
+
+    /// Keeps a version that the store showed as the newest at `seen`, in the disk tier.
+    fn keep(&self, id: PageId, bytes: &Bytes, version: &UpdateVersion, seen: Duration) {
+        if let Some(disk) = self.disk {
+            disk.put(id, bytes, version, seen);
         }
     }
 
@@ -331,7 +370,8 @@ impl Tree<'_> {
             .counted()
             .put_page(id, &self.sealer, &change.page, mode)
             .await;
-        if let Ok(Put::Landed(version)) = put {
+        if let Ok((Put::Landed(version), sealed)) = put {
+            self.keep(id, &sealed, &version, now);
             let page = change.page.clone();
             self.pool().put(id, Held { page, version }, now);
             if !is_right_first {
@@ -340,7 +380,10 @@ impl Tree<'_> {
             return Ok(Landed::Yes);
         }
         self.pool().remove(id);
-        match put {
+        if let Some(disk) = self.disk {
+            disk.doubt(id);
+        }
+        match put.map(|(put, _)| put) {
             Ok(Put::Unknown(_)) if !self.guards.has(Guard::UnknownIsNotLanded) => Ok(Landed::Yes),
             Ok(_) => Ok(Landed::Unsure),
             Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) => Ok(Landed::Unsure),
@@ -374,11 +417,12 @@ impl Tree<'_> {
             let put = store
                 .put_page(*id, &self.sealer, page, PutMode::Create)
                 .await;
-            if let Ok(Put::Landed(version)) = &put {
+            if let Ok((Put::Landed(version), sealed)) = &put {
+                self.keep(*id, sealed, version, now);
                 let (page, version) = (page.clone(), version.clone());
                 self.pool().put(*id, Held { page, version }, now);
             }
-            put
+            put.map(|(put, _)| put)
         });
         for put in join_all(puts).await {
             match put {

@@ -11,6 +11,7 @@ use fader_database::{Level, Transaction};
 use serde_json::{Map, Value, json};
 
 use super::ROWS;
+use super::cache::Cache;
 use super::import::Format;
 use super::parquet::Columns;
 use crate::cloud::Where;
@@ -25,10 +26,13 @@ pub(super) struct Options {
     /// How it is written. CSV and Parquet need two passes: the first finds the columns.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     format: Format,
+    #[command(flatten)]
+    cache: Cache,
 }
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
-    let database = super::open(&options.at, Access::Read).await?;
+    let disk = options.cache.open()?;
+    let database = super::open_with(&options.at, Access::Read, disk).await?;
     let mut transaction = database.begin(Level::Basic);
     let collection = &options.collection;
     match options.format {

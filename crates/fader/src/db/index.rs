@@ -127,7 +127,8 @@ pub(super) async fn scan(options: &Scan, index: &str) -> Result<ExitCode> {
             IndexRange::Between(from.map(value).transpose()?, until.map(value).transpose()?)
         }
     };
-    let database = super::open(&options.at, options.price.access()).await?;
+    let (access, disk) = (options.price.access(), options.cache.open()?);
+    let database = super::open_with(&options.at, access, disk).await?;
     let mut transaction = database.begin(Level::Basic);
     options
         .fresh

@@ -7,8 +7,11 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
 use fader_cloud::ErrorKind;
-use fader_database::{CollectionSettings, Database, Fencing, Level, PendingQueues, Transaction};
+use fader_database::{
+    CollectionSettings, Database, DiskTier, Fencing, Level, PendingQueues, Transaction,
+};
 
+use self::cache::Cache;
 use self::price::Price;
 use crate::cloud::Where;
 use crate::failure;
@@ -16,6 +19,7 @@ use crate::interrupt::{Interrupts, interrupted};
 use crate::output::{self, visible};
 
 mod approve;
+mod cache;
 mod cost;
 mod export;
 mod import;
@@ -32,6 +36,7 @@ Examples:
   fader db import file://$PWD/shop books books.csv --level atomic
   fader db get 's3://bucket/shop?endpoint=http://127.0.0.1:9000' books 0385333498 --cost
   fader db put gs://bucket/shop notes today 'buy milk'
+  fader db get s3://bucket/shop books 0385333498 --cache ~/.cache/fader --cache-bytes 512MiB
   fader db scan file://$PWD/shop books --from 03 --until 04 --limit 10
   fader db index file://$PWD/shop books author
   fader db scan file://$PWD/shop books --index author --is 'Ursula K. Le Guin'
@@ -185,6 +190,8 @@ struct Checkpoint {
     watch: bool,
     #[command(flatten)]
     price: Price,
+    #[command(flatten)]
+    cache: Cache,
 }
 
 #[derive(Args)]
@@ -204,6 +211,8 @@ struct How {
     level: Level,
     #[command(flatten)]
     price: Price,
+    #[command(flatten)]
+    cache: Cache,
 }
 
 /// Carries out one `fader db` command; an interrupt ends it between two requests. What was
@@ -247,8 +256,14 @@ async fn cloud(at: &Where, access: Access) -> Result<fader_cloud::Cloud> {
 
 /// Opens the database of a cloud.
 async fn open(at: &Where, access: Access) -> Result<Database> {
+    open_with(at, access, None).await
+}
+
+/// As [`open`], with pages on this machine.
+async fn open_with(at: &Where, access: Access, disk: Option<DiskTier>) -> Result<Database> {
     let options = fader_database::Options {
         identity: keys::identity()?,
+        disk,
         ..fader_database::Options::default()
     };
     let opened = Database::open(cloud(at, access).await?, options).await;
@@ -314,7 +329,8 @@ async fn put(options: &Put) -> Result<ExitCode> {
         }
         value => value.as_bytes().to_vec(),
     };
-    let database = open(&options.at, Access::Write).await?;
+    let disk = options.how.cache.open()?;
+    let database = open_with(&options.at, Access::Write, disk).await?;
     let mut transaction = database.begin(options.how.level);
     let key = options.key.as_bytes();
     transaction.put(&options.collection, key, &value).await?;
@@ -328,7 +344,8 @@ async fn put(options: &Put) -> Result<ExitCode> {
 }
 
 async fn delete(options: &Delete) -> Result<ExitCode> {
-    let database = open(&options.at, Access::Write).await?;
+    let disk = options.how.cache.open()?;
+    let database = open_with(&options.at, Access::Write, disk).await?;
     let mut transaction = database.begin(options.how.level);
     transaction
         .delete(&options.collection, options.key.as_bytes())
@@ -374,7 +391,8 @@ async fn drop_collection(options: &Drop) -> Result<ExitCode> {
 }
 
 async fn checkpoint(options: &Checkpoint) -> Result<ExitCode> {
-    let database = open(&options.at, Access::Write).await?;
+    let disk = options.cache.open()?;
+    let database = open_with(&options.at, Access::Write, disk).await?;
     let mut kept = Instant::now();
     loop {
         let done = database.settle().await;

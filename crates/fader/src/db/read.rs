@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use fader_database::{Level, Transaction};
 
+use super::cache::Cache;
 use super::price::Price;
 use super::{ROWS, index};
 use crate::cloud::Where;
@@ -48,6 +49,8 @@ pub(super) struct Get {
     pub(super) fresh: Fresh,
     #[command(flatten)]
     pub(super) price: Price,
+    #[command(flatten)]
+    pub(super) cache: Cache,
 }
 
 #[derive(Args)]
@@ -71,11 +74,14 @@ pub(super) struct Scan {
     pub(super) fresh: Fresh,
     #[command(flatten)]
     pub(super) price: Price,
+    #[command(flatten)]
+    pub(super) cache: Cache,
 }
 
 /// Prints a record.
 pub(super) async fn get(options: &Get) -> Result<ExitCode> {
-    let database = super::open(&options.at, options.price.access()).await?;
+    let (access, disk) = (options.price.access(), options.cache.open()?);
+    let database = super::open_with(&options.at, access, disk).await?;
     let mut transaction = database.begin(Level::Basic);
     options
         .fresh
@@ -101,7 +107,8 @@ pub(super) async fn scan(options: &Scan) -> Result<ExitCode> {
     if let Some(index) = &options.lookup.index {
         return index::scan(options, index).await;
     }
-    let database = super::open(&options.at, options.price.access()).await?;
+    let (access, disk) = (options.price.access(), options.cache.open()?);
+    let database = super::open_with(&options.at, access, disk).await?;
     let mut transaction = database.begin(Level::Basic);
     options
         .fresh

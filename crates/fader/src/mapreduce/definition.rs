@@ -203,7 +203,7 @@ pub(super) fn url(text: &str) -> Result<String> {
 }
 
 /// A number of bytes, such as 512MiB.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("", 0)];
     let parsed = units.into_iter().find_map(|(unit, shift)| {
         let number: u64 = text.strip_suffix(unit)?.trim().parse().ok()?;

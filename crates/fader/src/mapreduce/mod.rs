@@ -25,6 +25,7 @@ mod show;
 mod steps;
 mod streaming;
 
+pub(crate) use definition::bytes;
 use definition::{Definition, Details};
 use machine::{Machine, Trust, Works};
 use steps::Step;

@@ -1,0 +1,254 @@
+//! The disk tier: pages in files of this machine, where the pool has no place for them.
+//!
+//! A page goes there as the store has it, when it is read from the store or written to it. A page
+//! that the pool has not is looked for here first. The store is then asked for a newer version
+//! alone, unless this process saw it as the newest a while ago.
+//!
+//! Invariants:
+//! - DISK-1 a page of an earlier process is read only after the store showed it as the newest.
+//! - DISK-2 a file that is damaged, or of another page, is missing.
+//! - DISK-3 files that are known have no more bytes than the bound.
+//!
+//! Deliberately absent: large records, which are read once; waiting for the disk's caches, since a
+//! lost file costs one GET.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use fader_blink::PageId;
+use object_store::UpdateVersion;
+use xxhash_rust::xxh3::Xxh3;
+
+/// What a file begins with: its kind, and the version of its format.
+const MAGIC: [u8; 4] = *b"FDP1";
+/// Bytes of the magic and the checksum.
+const HEAD_BYTES: usize = 12;
+/// Stands for the length of a text that is not there.
+const NONE: u32 = u32::MAX;
+
+/// Files of one process. A failure is a file that is not there.
+pub trait PageFiles: Debug + Send + Sync + 'static {
+    /// The names of all files, with their bytes.
+    fn list(&self) -> Vec<(String, u64)>;
+
+    /// The content of a file.
+    fn read(&self, name: &str) -> Option<Bytes>;
+
+    /// Writes a file in place of one of its name; whether it is there now.
+    fn write(&self, name: &str, content: &[u8]) -> bool;
+
+    /// Deletes a file, if it is there.
+    fn remove(&self, name: &str);
+}
+
+/// Where a client keeps pages on its machine.
+#[derive(Clone, Debug)]
+pub struct DiskTier {
+    /// The files. No other client uses them.
+    pub files: Arc<dyn PageFiles>,
+    /// Their bytes, at most.
+    pub bytes_max: u64,
+}
+
+/// A page as it was kept.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Kept {
+    /// As the store has it.
+    pub(crate) bytes: Bytes,
+    pub(crate) version: UpdateVersion,
+    /// When the store last showed this version as the newest to this process.
+    pub(crate) seen: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Disk {
+    tier: DiskTier,
+    database: String,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct File {
+    bytes: u64,
+    used: u64,
+    seen: Option<Duration>,
+}
+
+/// What is known of files. Those of an earlier process come first in the order of use.
+#[derive(Debug, Default)]
+struct Known {
+    files: HashMap<String, File>,
+    used: BTreeMap<u64, String>,
+    uses: u64,
+    bytes: u64,
+}
+
+impl Disk {
+    /// The pages of a database in this tier, and what else is there.
+    pub(crate) fn open(tier: DiskTier, database: &str) -> Self {
+        let mut known = Known::default();
+        let mut listed = tier.files.list();
+        listed.sort_unstable();
+        for (name, bytes) in listed {
+            known.put(name, bytes, None);
+        }
+        let disk = Disk {
+            tier,
+            database: database.to_owned(),
+            known: Mutex::new(known),
+        };
+        disk.make_room(&mut disk.known());
+        disk
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known
+            .lock()
+            .expect("nothing panics while it is locked")
+    }
+
+    fn name(&self, id: PageId) -> String {
+        format!("{}-{:032x}", self.database, id.0)
+    }
+
+    pub(crate) fn get(&self, id: PageId) -> Option<Kept> {
+        let name = self.name(id);
+        let mut known = self.known();
+        let seen = known.touch(&name)?;
+        let file = self.tier.files.read(&name);
+        let Some((version, bytes)) = file.and_then(|file| decode(&name, file)) else {
+            known.remove(&name);
+            self.tier.files.remove(&name);
+            return None;
+        };
+        Some(Kept {
+            bytes,
+            version,
+            seen,
+        })
+    }
+
+    /// Keeps a version that the store showed as the newest at `seen`. Without an ETag it cannot be
+    /// compared with the store's.
+    pub(crate) fn put(&self, id: PageId, bytes: &Bytes, version: &UpdateVersion, seen: Duration) {
+        if version.e_tag.is_none() {
+            return;
+        }
+        let name = self.name(id);
+        let file = encode(&name, version, bytes);
+        let mut known = self.known();
+        if self.tier.bytes_max < file.len() as u64 || !self.tier.files.write(&name, &file) {
+            known.remove(&name);
+            self.tier.files.remove(&name);
+            return;
+        }
+        known.put(name, file.len() as u64, Some(seen));
+        self.make_room(&mut known);
+    }
+
+    /// The store showed the version that is here as the newest at `now`.
+    pub(crate) fn confirm(&self, id: PageId, now: Duration) {
+        if let Some(file) = self.known().files.get_mut(&self.name(id)) {
+            file.seen = file.seen.max(Some(now));
+        }
+    }
+
+    /// The store may have a newer version.
+    pub(crate) fn doubt(&self, id: PageId) {
+        if let Some(file) = self.known().files.get_mut(&self.name(id)) {
+            file.seen = None;
+        }
+    }
+
+    fn make_room(&self, known: &mut Known) {
+        while self.tier.bytes_max < known.bytes
+            && let Some((_, oldest)) = known.used.first_key_value()
+        {
+            let oldest = oldest.clone();
+            self.tier.files.remove(&oldest);
+            known.remove(&oldest);
+        }
+    }
+}
+
+impl Known {
+    fn put(&mut self, name: String, bytes: u64, seen: Option<Duration>) {
+        self.remove(&name);
+        self.uses += 1;
+        self.bytes += bytes;
+        self.used.insert(self.uses, name.clone());
+        let used = self.uses;
+        self.files.insert(name, File { bytes, used, seen });
+    }
+
+    /// Counts a use; when the file was seen. None without the file.
+    fn touch(&mut self, name: &str) -> Option<Option<Duration>> {
+        let file = self.files.get_mut(name)?;
+        self.used.remove(&file.used);
+        self.uses += 1;
+        file.used = self.uses;
+        self.used.insert(self.uses, name.to_owned());
+        Some(file.seen)
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(file) = self.files.remove(name) {
+            self.used.remove(&file.used);
+            self.bytes -= file.bytes;
+        }
+    }
+}
+
+/// The checksum of a file: of its name and of what follows.
+fn checksum(name: &str, rest: &[u8]) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(name.as_bytes());
+    hash.update(&[0]);
+    hash.update(rest);
+    hash.digest()
+}
+
+fn encode(name: &str, version: &UpdateVersion, bytes: &Bytes) -> Bytes {
+    let mut rest = BytesMut::with_capacity(bytes.len() + 100);
+    for text in [&version.e_tag, &version.version] {
+        match text {
+            None => rest.put_u32_le(NONE),
+            Some(text) => {
+                rest.put_u32_le(u32::try_from(text.len()).expect("a header's text"));
+                rest.put_slice(text.as_bytes());
+            }
+        }
+    }
+    rest.put_slice(bytes);
+    let mut file = BytesMut::with_capacity(HEAD_BYTES + rest.len());
+    file.put_slice(&MAGIC);
+    file.put_u64_le(checksum(name, &rest));
+    file.put_slice(&rest);
+    file.freeze()
+}
+
+fn decode(name: &str, mut file: Bytes) -> Option<(UpdateVersion, Bytes)> {
+    if file.len() < HEAD_BYTES || file.split_to(MAGIC.len()) != MAGIC[..] {
+        return None;
+    }
+    if file.get_u64_le() != checksum(name, &file) {
+        return None;
+    }
+    let mut text = || {
+        let length = file.try_get_u32_le().ok()?;
+        if length == NONE {
+            return Some(None);
+        }
+        let length = usize::try_from(length).ok()?;
+        let text = (length <= file.len()).then(|| file.split_to(length))?;
+        Some(Some(String::from_utf8(text.into()).ok()?))
+    };
+    let (e_tag, version) = (text()?, text()?);
+    Some((UpdateVersion { e_tag, version }, file))
+}
+
+#[cfg(test)]
+mod tests;
