@@ -176,13 +176,15 @@ fn main() -> ExitCode {
     }
     #[cfg(feature = "mutants")]
     if !options.without.is_empty() {
-        mutants::hunt(
-            &options.without,
-            options.from..options.from + options.seeds,
-            &options.choice(),
-            options.sessions,
-        );
-        return ExitCode::SUCCESS;
+        let seeds = options.from..options.from + options.seeds;
+        let (names, choice) = (&options.without, options.choice());
+        return match mutants::hunt(names, seeds, &choice, options.sessions) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(name) => {
+                eprintln!("error: no mutant removes {name}: add its entry to mutants.rs");
+                ExitCode::FAILURE
+            }
+        };
     }
     #[cfg(feature = "mutants")]
     if options.mutants {

@@ -215,10 +215,23 @@ fn first_failing(
 }
 
 /// Says which of the runs of `seeds` seeds that are right with all guards fail without these.
-pub(crate) fn hunt(names: &[String], seeds: Range<u64>, choice: &Choice, is_of_sessions: bool) {
+///
+/// # Errors
+/// The first name that no mutant has: a guard is removed by name only if its entry is in the list.
+pub(crate) fn hunt(
+    names: &[String],
+    seeds: Range<u64>,
+    choice: &Choice,
+    is_of_sessions: bool,
+) -> Result<(), String> {
     let all = MUTANTS.iter().flat_map(|(guards, _)| *guards);
-    let named = all.filter(|guard| names.contains(&format!("{guard:?}")));
-    let removed = Guards::without(named.copied().collect::<Vec<_>>());
+    let all: Vec<Guard> = all.copied().collect();
+    let of_name = |name: &String| {
+        let mut named = all.iter().filter(|guard| *name == format!("{guard:?}"));
+        named.next().copied().ok_or_else(|| name.clone())
+    };
+    let removed: Vec<Guard> = names.iter().map(of_name).collect::<Result<_, _>>()?;
+    let removed = Guards::without(removed);
     for seed in seeds {
         let finding = match is_of_sessions {
             true => of_sessions(seed, 0, &removed),
@@ -228,4 +241,5 @@ pub(crate) fn hunt(names: &[String], seeds: Range<u64>, choice: &Choice, is_of_s
             println!("{names:?} caught {finding}");
         }
     }
+    Ok(())
 }
