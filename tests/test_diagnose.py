@@ -26,6 +26,12 @@ def test_a_chain_says_what_it_waits_for(cluster):
     mixed = asking(n1.client(), {"x-fader-collection-mode": "mixed"})
     mixed.create_domain(DomainName="carts")
     cluster.await_why("chain 1", "carts", member=n1)
+    # A folder is asked before the ZooKeeper that the environment names.
+    named = {"FADER_ZOOKEEPER": cluster.zookeeper.hosts}
+    told = servers.fader(
+        "cluster", "diagnose", "carts", "--data", n1.data, home=cluster.folder, **named
+    )
+    assert told.stdout.startswith("chain 1 "), told.stdout
     assert "no chain 7" in error(cluster, "7", "--data", n1.data)
     assert "such chain" in error(cluster, "7", "--zookeeper", cluster.zookeeper.hosts)
     assert "socks" in error(cluster, "socks", "--data", n1.data)

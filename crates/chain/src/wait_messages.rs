@@ -184,8 +184,10 @@ pub fn draining(domain: &str, absent: Vec<String>, silent: Vec<String>) -> Optio
 
 /// What a chain waits for that has not begun.
 pub fn first_members(missing: impl Iterator<Item = String>) -> String {
-    let missing = list(missing);
-    format!("to begin, for all its first members to be there at once: {missing} is missing")
+    let missing: Vec<String> = missing.collect();
+    let verb = if missing.len() == 1 { "is" } else { "are" };
+    let missing = list(missing.into_iter());
+    format!("to begin, for all its first members to be there at once: {missing} {verb} missing")
 }
 
 /// Why a chain does not go on with what a member has.

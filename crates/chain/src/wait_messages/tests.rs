@@ -103,3 +103,10 @@ fn wrapped(text: &str) -> String {
     }
     lines.join("\n").trim_start().to_owned()
 }
+
+#[test]
+fn a_chain_that_has_not_begun_names_those_that_are_not_there() {
+    let of = |names: &[&str]| first_members(names.iter().map(|name| (*name).to_owned()));
+    assert!(of(&["n2"]).ends_with(": n2 is missing"));
+    assert!(of(&["n2", "n3"]).ends_with(": n2, n3 are missing"));
+}

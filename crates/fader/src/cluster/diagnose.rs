@@ -18,8 +18,8 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 A running server is asked with --data (or ./fader-data): it knows what ZooKeeper says and what its
-own members wait for, and asks the other members' nodes for the rest. With --zookeeper ZooKeeper
-alone is asked, from any machine and though no server runs.
+own members wait for, and asks the other members' nodes for the rest. With --zookeeper and without
+--data ZooKeeper alone is asked, from any machine and though no server runs.
 
 Examples:
   fader cluster diagnose --data /var/lib/fader              all chains
@@ -36,12 +36,7 @@ pub(crate) struct DiagnoseOptions {
     of: Option<String>,
 
     #[arg(help = folder_help())]
-    #[arg(
-        long,
-        env = "FADER_DATA",
-        value_name = "FOLDER",
-        conflicts_with = "zookeeper"
-    )]
+    #[arg(long, env = "FADER_DATA", value_name = "FOLDER")]
     data: Option<PathBuf>,
 
     /// Whose domain: twelve digits.

@@ -39,7 +39,7 @@ member after the other. What happens is told on standard error, such as
 Try, with the server running in another terminal:
   fader dev                            three members in ./fader-dev, on 127.0.0.1:4566
   fader dev status                     who is head, who serves, who joins
-  fader dev kill n1                    the head: writes wait until its session is over, 2 s
+  fader dev kill n1                    the head: writes wait until its lease is over, 2 s
   fader dev restart n1                 it joins behind the others, is filled, and serves
   fader dev pause n2 --for 5s          longer than a session: it is out, then joins again
   fader dev partition n1,n2/n3         n3 can reach neither the others nor the coordinator

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fader_chain::placement::PlacementPolicy;
 use fader_chain::{ChainId, DiskId, Incarnation, Version, Wiring};
 use fader_services::ErrorCode;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use tokio::runtime::Handle;
 
 use super::beginning::patiently;
@@ -163,7 +163,6 @@ pub(crate) fn join(
         peers,
         door,
         placeable: Arc::new(AtomicU32::new(cluster.chains)),
-        names: Mutex::default(),
         _lock: lock,
     });
     let tell: Tell = Arc::new(tell);

@@ -22,7 +22,7 @@ use fader_chain::controller::RoleChange;
 use fader_chain::placement::layout::Layout;
 use fader_chain::placement::preferred_roles::{preferred_role_change, relief};
 use fader_chain::{ChainId, Configuration, DiskId, Identity, NodeId};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use super::forward_server::{ForwardServer, Host};
 use super::{Cluster, ClusterSettings, Event, Parts};
@@ -49,8 +49,6 @@ pub(crate) struct ProcessContext {
     pub(super) door: Arc<ForwardServer>,
     /// How many chains of data can be given collections.
     pub(super) placeable: Arc<AtomicU32>,
-    /// Names of nodes and of their members, as they were heard of: they outlive sessions.
-    pub(super) names: Mutex<BTreeMap<NodeId, String>>,
     /// Last, so that the folder is held until everything else is gone.
     pub(super) _lock: FolderLock,
 }
@@ -106,7 +104,7 @@ impl ProcessContext {
         }
         self.peers.speak(self.coordinator.version());
         let live = self.coordinator.live();
-        let mut names = self.names.lock();
+        let mut names = self.peers.names();
         let mut homes = BTreeMap::new();
         for it in &live {
             names.insert(it.identity.node, it.name.clone());
@@ -206,7 +204,7 @@ impl Process {
         if self.chain == ChainId::SYSTEM {
             return None;
         }
-        let (layout, names) = (self.home.layout(), self.home.names.lock());
+        let (layout, names) = (self.home.layout(), self.home.peers.names());
         let zone_of = |node| {
             let site = layout.site(names.get(&node)?)?;
             Some(site.zone.as_str()).filter(|_| !site.is_resting)
@@ -216,7 +214,7 @@ impl Process {
 
     /// The change that takes the head's role from a node that rests.
     pub(super) fn relief(&self, newest: &Configuration) -> Option<RoleChange> {
-        let (layout, names) = (self.home.layout(), self.home.names.lock());
+        let (layout, names) = (self.home.layout(), self.home.peers.names());
         let site = |node| layout.site(names.get(&node)?);
         relief(newest, |node| {
             site(node).is_some_and(|site| site.is_resting)
@@ -254,7 +252,7 @@ impl Process {
 
     /// The name of the node that has the member with this number, if it was heard of.
     pub(super) fn name(&self, node: NodeId) -> Option<String> {
-        self.home.names.lock().get(&node).cloned()
+        self.home.peers.names().get(&node).cloned()
     }
 }
 

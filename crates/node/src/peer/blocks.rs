@@ -320,7 +320,7 @@ impl BlockCalls {
                 // It may have ended long ago.
                 Err(_) if !is_new => {}
                 Err(error) => {
-                    common.log_once.log(Who::Node(node), &error);
+                    common.log_refusal(Who::Node(node), &error);
                     return None;
                 }
             }

@@ -124,7 +124,7 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &PeerContext)
             return match error {
                 PeerError::Silent | PeerError::Ended => end(stream),
                 error => {
-                    common.log_once.log(Who::Node(node), &error);
+                    common.log_refusal(Who::Node(node), &error);
                     end(stream);
                 }
             };
@@ -135,7 +135,7 @@ fn serve(stream: &TcpStream, serial: u64, address: IpAddr, common: &PeerContext)
         }
     };
     if !common.is_closed() {
-        common.log_once.log(who, &error);
+        common.log_refusal(who, &error);
     }
     end(stream);
 }

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use fader_chain::{ChainId, DiskId, Envelope, Identity, NodeId, Version};
 use fader_services::forward::{ForwardedReply, ForwardedRequest};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use authenticated::AuthenticatedPeers;
 use blocks::{BlockCalls, BlockHosts};
@@ -43,7 +43,7 @@ use handshake::{LocalIdentity, Versions};
 use incoming::UnauthenticatedPool;
 use outgoing::{Outgoing, OutgoingMessage};
 use pending_forwards::PendingForwards;
-use refusal::LogOnce;
+use refusal::{LogOnce, PeerError, Who};
 use traffic::Traffic;
 
 pub use crate::secrets::cluster::{ClusterKey, KeyError};
@@ -146,6 +146,7 @@ struct PeerContext {
     directory: RwLock<BTreeMap<NodeId, Peer>>,
     /// The nodes of members that have numbers of their own.
     homes: RwLock<BTreeMap<NodeId, NodeId>>,
+    names: Mutex<BTreeMap<NodeId, String>>,
     outgoing: RwLock<BTreeMap<NodeId, Arc<Outgoing>>>,
     traffic: Mutex<BTreeMap<NodeId, Arc<Traffic>>>,
     unknown: UnauthenticatedPool,
@@ -183,6 +184,26 @@ impl PeerContext {
     fn home(&self, member: NodeId) -> NodeId {
         let homes = self.homes.read();
         homes.get(&member).copied().unwrap_or(member)
+    }
+
+    /// The peer's name in the log: of a node whose name was not heard of, its disk's number.
+    fn name(&self, who: Who) -> String {
+        match who {
+            Who::Address(address) => address.to_string(),
+            Who::Node(node) => {
+                let names = self.names.lock();
+                let name = names.get(&node).cloned();
+                name.unwrap_or_else(|| format!("disk {}", node.0))
+            }
+        }
+    }
+
+    /// Logs a reason, unless it was logged of this peer since it was last well.
+    fn log_refusal(&self, who: Who, error: &PeerError) {
+        if self.log_once.is_new(who, &error.to_string()) {
+            let peer = self.name(who);
+            tracing::warn!(%peer, reason = %error, "no connection between nodes");
+        }
     }
 
     fn outgoing(&self, node: NodeId) -> Option<Arc<Outgoing>> {
@@ -223,6 +244,7 @@ impl Peers {
             inbox,
             directory: RwLock::default(),
             homes: RwLock::default(),
+            names: Mutex::default(),
             outgoing: RwLock::default(),
             traffic: Mutex::default(),
             unknown: UnauthenticatedPool::default(),
@@ -303,6 +325,11 @@ impl Peers {
     /// These members are on those nodes, from now on.
     pub fn house(&self, homes: BTreeMap<NodeId, NodeId>) {
         *self.common.homes.write() = homes;
+    }
+
+    /// Names of nodes and of their members, as they were heard of: they outlive sessions.
+    pub(crate) fn names(&self) -> MutexGuard<'_, BTreeMap<NodeId, String>> {
+        self.common.names.lock()
     }
 
     /// Sends what a member of a chain says; it may be lost.

@@ -233,7 +233,7 @@ impl Outgoing {
             };
             common.asks.fail(self.node);
             if let Err(error) = ended {
-                common.log_once.log(Who::Node(self.node), &error);
+                common.log_refusal(Who::Node(self.node), &error);
             }
             self.pause(retry.mul_f64(rand::rng().random_range(0.5..1.0)));
             retry = RETRY_MAX.min(2 * retry);
@@ -260,8 +260,8 @@ impl Outgoing {
         drop(queue);
         self.traffic.connections.fetch_add(1, Ordering::Relaxed);
         common.log_once.forget(Who::Node(self.node));
-        let (node, version) = (self.node, met.version);
-        tracing::info!(peer = %node, %address, version, "connected to a node");
+        let (peer, version) = (common.name(Who::Node(self.node)), met.version);
+        tracing::info!(%peer, %address, version, "connected to a node");
         Ok((stream, sealer))
     }
 

@@ -2,7 +2,6 @@
 //! reason.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
@@ -87,27 +86,11 @@ pub(super) enum Who {
     Node(NodeId),
 }
 
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Who::Address(address) => address.fmt(f),
-            Who::Node(node) => node.fmt(f),
-        }
-    }
-}
-
 /// What was logged already.
 #[derive(Default)]
 pub(super) struct LogOnce(Mutex<BTreeSet<(Who, String)>>);
 
 impl LogOnce {
-    /// Logs a reason, unless it was logged of this peer since it was last well.
-    pub(super) fn log(&self, who: Who, error: &PeerError) {
-        if self.is_new(who, &error.to_string()) {
-            tracing::warn!(peer = %who, reason = %error, "no connection between nodes");
-        }
-    }
-
     /// What was logged of a peer.
     #[cfg(test)]
     pub(super) fn of(&self, who: Who) -> Vec<String> {
@@ -121,7 +104,8 @@ impl LogOnce {
         self.0.lock().retain(|(other, _)| *other != who);
     }
 
-    fn is_new(&self, who: Who, reason: &str) -> bool {
+    /// Whether this reason was not logged of this peer since it was last well.
+    pub(super) fn is_new(&self, who: Who, reason: &str) -> bool {
         let mut logged = self.0.lock();
         logged.len() < COMPLAINTS_MAX && logged.insert((who, reason.to_owned()))
     }

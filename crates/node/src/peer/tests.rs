@@ -335,6 +335,16 @@ fn a_connection_that_is_cut_comes_back() {
     }
 }
 
+/// The number of a node's disk looks like the name of another node.
+#[test]
+fn a_node_has_its_name_in_the_log() {
+    let (_, one, two) = two();
+    let of = |node| one.peers.common.name(refusal::Who::Node(node));
+    one.peers.names().insert(two.number(), "berlin".to_owned());
+    assert_eq!(of(two.number()), "berlin");
+    assert_eq!(of(NodeId(7)), "disk 7");
+}
+
 #[test]
 fn a_former_member_is_cut_and_refused() {
     let (_, one, two) = two();
