@@ -23,10 +23,11 @@ VARIES = [
 ]
 
 
-def consoles(document):
-    """Each command of a document's consoles, with the lines that are shown below it."""
+def consoles(document, until=None):
+    """Each command of a document's consoles, up to a heading, with the lines shown below it."""
     found = []
-    for block in CONSOLE.findall((ROOT / document).read_text()):
+    text = (ROOT / document).read_text()
+    for block in CONSOLE.findall(text[: text.index(until)] if until else text):
         for line in block.splitlines():
             if line.startswith("$ "):
                 command, _, _ = line.removeprefix("$ ").partition("#")
@@ -117,6 +118,28 @@ def await_lines(told, expected):
             return
         assert time.monotonic() < end, f"{missing} in {told.read_text()}"
         time.sleep(0.05)
+
+
+def test_a_new_cluster_is_looked_at(tmp_path):
+    made, started, status, diagnose = consoles("docs/how-to/run-a-cluster.md", "\n## Three machines")
+    assert made[0].startswith("fader cluster init ") and started[0].startswith("fader serve ")
+    with Processes(tmp_path) as cluster:
+        cluster.await_whole()
+        cluster.await_chains(cluster.are_whole)
+        command, shown = status
+        assert in_any_order(run(cluster, command).stdout.splitlines()) == in_any_order(shown)
+        at_any(cluster.clients(), lambda sdb: sdb.create_domain(DomainName="notes"))
+        (command, shown), data = diagnose, cluster.members["n1"].data
+        assert "--data /var/lib/fader" in command
+        line = command.replace("/var/lib/fader", str(data)).removeprefix("fader ").split()
+        told = servers.fader(*line, home=tmp_path).stdout
+        assert steady(told.splitlines()) == steady(shown)
+
+
+def in_any_order(lines):
+    """The words of each line, without epochs, addresses, and which member is the head."""
+    lines = [re.sub(r"epoch \d+|\S+:\d{4,5}|[,:]", " ", line) for line in lines]
+    return [sorted(line.replace("head", "serving").split()) for line in lines]
 
 
 def test_an_upgrade_of_a_node(tmp_path):

@@ -4,8 +4,10 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 
 import pytest
+from botocore.exceptions import ClientError
 
 import server as servers
 from ports import free_port
@@ -52,12 +54,58 @@ def test_the_readmes_minute(beside, capsys):
     assert printed.endswith("\none\nb'1'\n")
 
 
-def test_the_tutorial_of_simpledb(beside, tmp_path):
-    server, signing = beside
-    run_python("docs/tutorials/simpledb.md")
-    assert get(server.client(), "books", "0385333498")["Year"] == ["1960"]
-    run_lines("docs/tutorials/simpledb.md", tmp_path, signing)
-    assert get(server.client(), "copy", "0385333498")["Year"] == ["1960"]
+def test_the_tutorial_of_simpledb(tmp_path, monkeypatch, capsys):
+    document = "docs/tutorials/simpledb.md"
+    install, tools, commands, keys = blocks(document, "sh")
+    item, found, failed, told = blocks(document, "text")
+    with Server(tmp_path, data=tmp_path / "fader-data") as server:
+        environment = on_path(tmp_path, **servers.signing(server.url))
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        *first, condition = blocks(document, "python")
+        # Each block can be run again, in order.
+        names = {}
+        for _ in range(2):
+            exec(compile("".join([*first, condition]), document, "exec"), names)
+            assert capsys.readouterr().out == item + found
+        with pytest.raises(ClientError) as refused:
+            exec(compile(condition, document, "exec"), names)
+        kind = type(refused.value)
+        assert failed == f"{kind.__module__}.{kind.__qualname__}: {refused.value}\n"
+        said = shell(commands, tmp_path, environment)
+        assert said.startswith(told), said
+        assert get(server.client(), "copy", "0385333498")["Year"] == ["1960"]
+        listed = shell(keys, tmp_path, environment)
+        assert listed.count(servers.ACCESS_KEY) == 1 and "secret key" in listed, listed
+        assert "disabled" in shell(keys.splitlines()[0], tmp_path, environment)
+    is_installed(install)
+    shell(tools, tmp_path, environment | {"HOME": str(tmp_path)})
+    assert (tmp_path / "books/bin/python3").exists()
+
+
+def is_installed(command):
+    """Without building it: the folder has the package of the binary, for the Rust that is named."""
+    assert command == "cargo install --path crates/fader\n"
+    package = tomllib.loads((ROOT / "crates/fader/Cargo.toml").read_text())
+    assert [binary["name"] for binary in package["bin"]] == ["fader"]
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    version = workspace["workspace"]["package"]["rust-version"]
+    for document in ["README.md", "docs/tutorials/simpledb.md"]:
+        assert f"Rust {version} or newer" in (ROOT / document).read_text()
+
+
+def on_path(folder, **more):
+    """An environment in which `fader` is the binary under test."""
+    kept = servers.environment(folder, **more)
+    return kept | {"PATH": f"{servers.BINARY.parent}:{kept['PATH']}"}
+
+
+def shell(code, folder, environment):
+    """What commands print, all of which succeed."""
+    run = subprocess.run(["sh", "-ec", code], cwd=folder, env=environment, capture_output=True,
+                         text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
 
 
 def test_the_tutorial_of_queues(beside, tmp_path):
