@@ -133,7 +133,8 @@ impl Plan {
     }
 }
 
-fn process(random: &mut Random, has_faults: bool) -> ProcessPlan {
+/// What becomes of a process of this seed.
+pub(crate) fn process(random: &mut Random, has_faults: bool) -> ProcessPlan {
     let strikes = if has_faults { random.between(0, 5) } else { 0 };
     let strikes = (0..strikes).map(|_| Strike {
         after: Duration::from_millis(random.between(0, 15_000)),

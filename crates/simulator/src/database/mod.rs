@@ -11,6 +11,7 @@
 
 mod checks;
 mod client;
+mod files;
 mod history;
 mod run;
 

@@ -2,21 +2,23 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fader_cloud::model::{Conditions, Latency, Model, Process, Profile, Skew, Staleness};
 use fader_cloud::{Clock, Cloud, Error};
 use fader_database::{
-    CollectionSettings, Database, Guard, Identity, IndexRange, IndexValue, Level, Options,
-    PendingQueues, Verified,
+    CollectionSettings, Database, DiskTier, Guard, Identity, IndexRange, IndexValue, Level,
+    Options, PendingQueues, Verified,
 };
 use futures_util::future::join_all;
 use object_store::path::Path;
 
 use super::checks::{self, Claims};
 use super::client::{COLLECTION, Client, GROUPS, Habits, INDEX, group_of};
+use super::files::Files;
 use super::history::Record;
-use crate::cloud::plan::{Fault, Plan as CloudPlan, Strike};
+use crate::cloud::plan::{Fault, Plan as CloudPlan, Strike, process};
 use crate::cloud::run::live_one;
 use crate::cloud::{Backend, Failure};
 use crate::world::Random;
@@ -31,11 +33,13 @@ const ADOPTION: Duration = Duration::from_secs(31);
 /// A plan of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    cloud: CloudPlan,
-    settings: CollectionSettings,
-    options: Options,
-    levels: Vec<Level>,
-    habits: Habits,
+    pub(super) cloud: CloudPlan,
+    pub(super) settings: CollectionSettings,
+    pub(super) options: Options,
+    /// Bytes of the disk tier of each process, if they have one.
+    pub(super) disk_bytes: Option<u64>,
+    pub(super) levels: Vec<Level>,
+    pub(super) habits: Habits,
     /// A rule that is missing, in builds for mutants.
     pub removed: Option<Guard>,
 }
@@ -114,10 +118,12 @@ impl Plan {
             cloud,
             settings,
             options,
+            disk_bytes: None,
             levels,
             habits: Habits::default(),
             removed: None,
         };
+        let plan = plan.with_disk_and_clients(seed);
         match seed % 10 {
             2 => plan.with_token(&mut random),
             6 => plan.with_updates_first(),
@@ -125,6 +131,30 @@ impl Plan {
             9 => plan.with_slow_claims(&mut random),
             _ => plan,
         }
+    }
+
+    /// Some seeds have a disk tier, some many clients.
+    fn with_disk_and_clients(mut self, seed: u64) -> Self {
+        // A stream of its own: the draws of other parts do not depend on it.
+        let mut random = Random::new(seed ^ 0xD15C);
+        if matches!(seed % 5, 1 | 4) {
+            self.disk_bytes = Some(*random.pick(&[1_500, 20_000, 1 << 20]));
+        }
+        match seed % 8 {
+            5 => self.with_many_clients(&mut random),
+            _ => self,
+        }
+    }
+
+    /// Up to 16 clients; together they do about what two to four do otherwise.
+    fn with_many_clients(mut self, random: &mut Random) -> Self {
+        let has_faults = self.cloud.processes.iter().any(|it| !it.strikes.is_empty());
+        let count = random.between(5, 16) as usize;
+        while self.cloud.processes.len() < count {
+            self.cloud.processes.push(process(random, has_faults));
+        }
+        self.habits.pause_ms *= 1 + count as u64 / 3;
+        self
     }
 
     /// Updates often come before the inserts that they wait for, and each checkpoint has a few.
@@ -290,10 +320,13 @@ impl World<'_> {
         }
     }
 
-    fn client(&self, process: &Process) -> Client {
+    fn client(&self, process: &Process, disk: Option<&DiskTier>) -> Client {
         Client {
             cloud: self.cloud(process),
-            options: self.plan.options(),
+            options: Options {
+                disk: disk.cloned(),
+                ..self.plan.options()
+            },
             record: self.record.clone(),
             truth: self.model.clock.clone(),
             until: self.until.get(),
@@ -337,7 +370,11 @@ impl World<'_> {
             .enumerate()
             .map(async |(at, planned)| {
                 let process = executor.process(&format!("p{at}"), planned.skew);
-                let start = || self.client(&process).start();
+                let disk = self.plan.disk_bytes.map(|bytes_max| DiskTier {
+                    files: Arc::new(Files::new(plan.seed ^ at as u64)),
+                    bytes_max,
+                });
+                let start = || self.client(&process, disk.as_ref()).start();
                 live_one(&self.model, &process, planned, until, start).await;
             });
         join_all(begun).await;

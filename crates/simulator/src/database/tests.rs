@@ -20,6 +20,16 @@ fn scripts_find_nothing_broken() {
     }
 }
 
+#[test]
+fn some_runs_have_sixteen_clients_and_some_a_disk_tier() {
+    let plans: Vec<Plan> = (1..=300).map(Plan::new).collect();
+    let clients = |plan: &Plan| plan.cloud.processes.len();
+    assert_eq!(plans.iter().map(clients).max(), Some(16));
+    assert_eq!(plans.iter().map(clients).min(), Some(2));
+    let with_disk = plans.iter().filter(|plan| plan.disk_bytes.is_some());
+    assert_eq!(with_disk.count(), 120);
+}
+
 /// Each script tells its mutant.
 #[cfg(feature = "mutants")]
 #[test]
