@@ -121,7 +121,8 @@ def await_lines(told, expected):
 
 
 def test_a_new_cluster_is_looked_at(tmp_path):
-    made, started, status, diagnose = consoles("docs/how-to/run-a-cluster.md", "\n## Three machines")
+    page, until = "docs/how-to/run-a-cluster.md", "\n## Three machines"
+    made, started, status, diagnose = consoles(page, until)
     assert made[0].startswith("fader cluster init ") and started[0].startswith("fader serve ")
     with Processes(tmp_path) as cluster:
         cluster.await_whole()

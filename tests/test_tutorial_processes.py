@@ -77,7 +77,8 @@ def documented():
         text = re.sub(r"--zookeeper 127\.0\.0\.1(?!:)", "--zookeeper 127.0.0.1:2181", text)
         return re.sub("|".join(PORTS), lambda found: ports[found[0]], text)
 
-    return ([moved(text) for text in blocks(DOCUMENT, kind)] for kind in ["properties", "sh", "text"])
+    kinds = ["properties", "sh", "text"]
+    return ([moved(text) for text in blocks(DOCUMENT, kind)] for kind in kinds)
 
 
 @pytest.fixture

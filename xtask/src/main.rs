@@ -86,11 +86,12 @@ enum Task {
     /// of small clouds, with `database` the models of its protocols: `--help` for more.
     #[command(disable_help_flag = true)]
     Model(simulate::Options),
-    /// Removes each guard of the protocol once; a script, a simulated run or a scenario of the model
-    /// must then tell.
+    /// Removes each guard of the protocol once. A script, a simulated run or a scenario of the
+    /// model must then tell.
     Mutants(simulate::Mutants),
-    /// Writes the generated pages of docs/reference: cli.md, configuration.md, errors.md, metrics.md,
-    /// xtask.md and ids.md. With `--check` it says whether they are as the code has them.
+    /// Writes the generated pages of docs/reference: cli.md, configuration.md, errors.md,
+    /// metrics.md, xtask.md and ids.md. With `--check` it says whether they are as the code has
+    /// them.
     Docs(reference::Options),
     /// Measures a release build of the binary from nothing (the promise: under 10 minutes on 2
     /// cores).

@@ -47,11 +47,11 @@ Only the environment (`FADER_ROOT_ACCESS_KEY` and `FADER_ROOT_SECRET_KEY`) or th
 key along. A secret is never a flag, since other users of the machine see flags. Without one, the
 first start creates a key for account 000000000001 and prints it once, on standard error. It is in
 no record of the log; a supervisor that keeps standard error, as systemd does in its journal, keeps
-the key too. In a cluster the head of the system chain does that. With `--anonymous` none is created, and no secret is printed. From then on `fader
-keys` manages keys, also those of another server (`fader keys import ID < secret`). It uses the
-control socket in the data folder while the server runs, else the folder itself. A key may have a
-default level of consistency ([choosing consistency](../how-to/choose-consistency.md)). Access to
-the data folder is administration.
+the key too. In a cluster the head of the system chain does that. With `--anonymous` none is
+created, and no secret is printed. From then on `fader keys` manages keys, also those of another
+server (`fader keys import ID < secret`). It uses the control socket in the data folder while the
+server runs, else the folder itself. A key may have a default level of consistency ([choosing
+consistency](../how-to/choose-consistency.md)). Access to the data folder is administration.
 
 ## The file
 
