@@ -193,12 +193,12 @@ def _call(command):
     """Runs the binary. An interrupt is its to answer: it leaves a job that can be resumed."""
     process = subprocess.Popen(command)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        status = process.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    status = process.wait()
     if status == 130:
+        # The signal may come to this process after the binary ended: it is answered already.
         print("the same command of this job goes on, too", file=sys.stderr)
+    else:
+        signal.signal(signal.SIGINT, before)
     return status if 0 <= status else 128 - status
 
 

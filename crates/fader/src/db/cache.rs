@@ -98,7 +98,7 @@ impl PageFiles for Folder {
             let name = entry.file_name().into_string().ok()?;
             let name = name.strip_suffix(SUFFIX)?.to_owned();
             let metadata = entry.metadata().ok()?;
-            metadata.is_file().then(|| (name, metadata.len()))
+            metadata.is_file().then_some((name, metadata.len()))
         });
         files.collect()
     }

@@ -97,6 +97,9 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// One number of a count.
+type Figure = fn(&Count) -> u64;
+
 /// What was used, as metrics.
 fn metrics(costs: &[Cost], book: &PriceBook) -> String {
     let mut sums: BTreeMap<[&str; 3], Usage> = BTreeMap::new();
@@ -105,7 +108,7 @@ fn metrics(costs: &[Cost], book: &PriceBook) -> String {
         sums.entry(place).or_default().add(&cost.usage);
     }
     let mut text = String::new();
-    let counts: [(&str, &str, fn(&Count) -> u64); 3] = [
+    let counts: [(&str, &str, Figure); 3] = [
         ("requests", "Wire requests", |count| count.requests),
         ("sent_bytes", "Bytes of requests' bodies", |count| {
             count.sent_bytes

@@ -5,8 +5,6 @@
 //! request ─▶ answer ─▶ reply                  index of a bucket ─▶ rows that name blocks by id
 //! ```
 //!
-//! Only a node that is alone carries its requests: blocks do not travel between members yet.
-//!
 //! The invariants SL, SO, SA, SB, SM, SC, SS and SX are where they are kept: `layout`, `objects`,
 //! `access`, `buckets`, `fence`, `multipart`, `conditions`, `list`, `lifecycle`.
 //!
