@@ -18,13 +18,25 @@ pub(super) struct Files(Mutex<State>);
 #[derive(Debug)]
 struct State {
     files: BTreeMap<String, Bytes>,
+    /// Of a thousand.
+    faults: u32,
     random: Random,
 }
 
 impl Files {
     pub(super) fn new(seed: u64) -> Self {
+        Files::with_faults(FAULTS, seed)
+    }
+
+    /// Files that stay as they were written.
+    pub(super) fn sound() -> Self {
+        Files::with_faults(0, 0)
+    }
+
+    fn with_faults(faults: u32, seed: u64) -> Self {
         Files(Mutex::new(State {
             files: BTreeMap::new(),
+            faults,
             random: Random::new(seed),
         }))
     }
@@ -45,11 +57,12 @@ impl PageFiles for Files {
 
     fn read(&self, name: &str) -> Option<Bytes> {
         let mut state = self.state();
-        if state.random.chance(FAULTS) {
+        let faults = state.faults;
+        if state.random.chance(faults) {
             state.files.remove(name);
         }
         let file = state.files.get(name)?.clone();
-        if !state.random.chance(FAULTS) || file.is_empty() {
+        if !state.random.chance(faults) || file.is_empty() {
             return Some(file);
         }
         let mut damaged = file.to_vec();
@@ -66,7 +79,8 @@ impl PageFiles for Files {
     fn write(&self, name: &str, content: &[u8]) -> bool {
         let mut state = self.state();
         // A full disk.
-        if state.random.chance(FAULTS) {
+        let faults = state.faults;
+        if state.random.chance(faults) {
             return false;
         }
         let content = Bytes::copy_from_slice(content);

@@ -137,7 +137,7 @@ impl Plan {
     fn with_disk_and_clients(mut self, seed: u64) -> Self {
         // A stream of its own: the draws of other parts do not depend on it.
         let mut random = Random::new(seed ^ 0xD15C);
-        if matches!(seed % 5, 1 | 4) {
+        if matches!(seed % 5, 3 | 4) {
             self.disk_bytes = Some(*random.pick(&[1_500, 20_000, 1 << 20]));
         }
         match seed % 8 {

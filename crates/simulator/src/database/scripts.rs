@@ -1,5 +1,6 @@
 //! Runs that are told step by step, each for a rule whose absence few seeds notice.
 
+mod disk;
 mod leaves;
 mod token;
 
@@ -15,7 +16,7 @@ use crate::cloud::Failure;
 type Script = fn(Guards) -> Option<Failure>;
 
 /// The scripts, each with the rule that it needs.
-pub(super) const SCRIPTS: [(Guard, Script); 5] = [
+pub(super) const SCRIPTS: [(Guard, Script); 6] = [
     (Guard::EntriesOfHidden, updates_before_insert),
     (Guard::ForwardFirst, leaves::no_sends_while_forwarding),
     (Guard::LeafOfTree, leaves::update_of_a_page_that_was_cut_off),
@@ -27,6 +28,7 @@ pub(super) const SCRIPTS: [(Guard, Script); 5] = [
         Guard::TokenInTime,
         token::comparison_beyond_the_time_of_the_token,
     ),
+    (Guard::ConfirmKept, disk::page_of_an_earlier_process),
 ];
 
 const COLLECTION: &str = "books";
