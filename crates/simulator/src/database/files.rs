@@ -29,6 +29,7 @@ impl Files {
     }
 
     /// Files that stay as they were written.
+    #[cfg(test)]
     pub(super) fn sound() -> Self {
         Files::with_faults(0, 0)
     }
