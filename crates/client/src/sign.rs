@@ -14,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use crate::credentials::Credentials;
@@ -233,33 +234,17 @@ pub(crate) fn write_unsigned<'a>(
 
 /// Appends text percent-encoded as RFC 3986 has it: what both signature versions sign.
 fn encode(text: &str, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let is_plain = |octet: &u8| IS_UNRESERVED[usize::from(*octet)];
-    let plain = text.as_bytes().iter().take_while(|octet| is_plain(octet));
-    let (plain, rest) = text.as_bytes().split_at(plain.count());
-    out.extend_from_slice(plain);
-    for &octet in rest {
-        if is_plain(&octet) {
-            out.push(octet);
-        } else {
-            out.push(b'%');
-            out.push(DIGITS[usize::from(octet >> 4)]);
-            out.push(DIGITS[usize::from(octet & 15)]);
-        }
+    for part in utf8_percent_encode(text, RESERVED) {
+        out.extend_from_slice(part.as_bytes());
     }
 }
 
-/// Which octets stand for themselves: a look takes one load for each octet of every request.
-const IS_UNRESERVED: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut octet = 0_u8;
-    while octet < 128 {
-        table[octet as usize] =
-            octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'~');
-        octet += 1;
-    }
-    table
-};
+/// Octets that are escaped: all but letters, digits and `-._~`.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 fn write_form(parameters: &mut [(&str, &str)], body: &mut Vec<u8>) {
     parameters.sort_unstable();
@@ -284,7 +269,8 @@ fn derive(mac: &HmacSha256, text: &[u8]) -> HmacSha256 {
     keyed(&mac.finalize().into_bytes())
 }
 
-fn hex(octets: &[u8]) -> String {
+/// Octets as lower-case hexadecimal digits.
+pub(crate) fn hex(octets: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
     octets
