@@ -50,7 +50,7 @@ pub use http::{Http, Pacing, WindowKey};
 pub use location::{BucketLocation, Location, Provider, Service, ServiceLocation};
 pub use open::{Access, Opened, Options, check, open, open_all, open_domains, open_queues};
 pub use origin::Origin;
-pub use permissions::{Permissions, Permitted, Principal, permit};
+pub use permissions::{Permitted, Principal, permit};
 pub use runtime::system_runtime;
 pub use s3::{S3, S3Reply, S3Request};
 pub use sign::{CONTENT_TYPE, Headers, Moment, SignatureVersion, Signer};

@@ -10,6 +10,8 @@
 use std::str::FromStr;
 
 use bytes::Bytes;
+use fader_cloud::Permissions;
+use fader_services::catalog::AccountId;
 use hyper::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -18,6 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::location::{BucketLocation, Location, Provider, ServiceLocation};
 use crate::open::{Options, SERVICES, sqs_of};
 use crate::s3::{S3, S3Reply, S3Request};
+use crate::sign::hex;
 use crate::sqs::Sqs;
 
 /// Bytes of a statement's name that are the hash of whom and what it is about.
@@ -46,16 +49,14 @@ impl FromStr for Principal {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_account =
-            |text: &str| text.len() == 12 && text.bytes().all(|it| it.is_ascii_digit());
-        if is_account(text) {
+        if AccountId::is_valid(text) {
             let (arn, account) = (format!("arn:aws:iam::{text}:root"), text.to_owned());
             return Ok(Principal { arn, account });
         }
         let parts: Vec<&str> = text.splitn(6, ':').collect();
         match parts[..] {
             ["arn", _, "iam" | "sts", "", account, name]
-                if is_account(account) && !name.is_empty() =>
+                if AccountId::is_valid(account) && !name.is_empty() =>
             {
                 let (arn, account) = (text.to_owned(), account.to_owned());
                 Ok(Principal { arn, account })
@@ -63,19 +64,6 @@ impl FromStr for Principal {
             _ => Err("an account of twelve digits, or arn:aws:iam::ACCOUNT:user/NAME".to_owned()),
         }
     }
-}
-
-/// What a principal is to get. Keys are below the URL's prefix, names of queues behind theirs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Permissions {
-    /// Folders whose objects it reads and lists.
-    pub reads: Vec<String>,
-    /// Folders whose objects it writes and deletes.
-    pub writes: Vec<String>,
-    /// Queues that it sends to.
-    pub sends: Vec<String>,
-    /// Queues that it sends to, receives from and removes messages from.
-    pub receives: Vec<String>,
 }
 
 /// What became of permissions.
@@ -223,10 +211,7 @@ fn statements(
     let statement = |kind: &str, actions: Value, resources: Value| {
         let about = [&*location.prefix, &principal.arn, kind].join("\n");
         let hash = Sha256::digest(about.as_bytes());
-        let hash: String = hash[..SID_BYTES]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = hex(&hash[..SID_BYTES]);
         json!({
             "Sid": format!("Fader{kind}{hash}"),
             "Effect": "Allow",

@@ -28,6 +28,7 @@ mod error;
 mod meter;
 pub mod model;
 mod objects;
+mod permissions;
 mod prices;
 pub mod probe;
 mod queues;
@@ -43,6 +44,7 @@ pub use domains::{
 pub use error::{Error, ErrorKind, Result};
 pub use meter::{Count, Meter, QUEUE_CHUNK_BYTES, RequestKind, Usage, WireRequest};
 pub use objects::object_error_kind;
+pub use permissions::Permissions;
 pub use prices::{Dollars, PriceBook};
 pub use queues::{
     MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,

@@ -12,7 +12,6 @@
 //! Deliberately absent: large records, which are read once; waiting for the disk's caches, since a
 //! lost file costs one GET.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -21,6 +20,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use fader_blink::PageId;
 use object_store::UpdateVersion;
 use xxhash_rust::xxh3::Xxh3;
+
+use crate::recency::Recency;
 
 /// What a file begins with: its kind, and the version of its format.
 const MAGIC: [u8; 4] = *b"FDP1";
@@ -70,21 +71,9 @@ pub(crate) struct Disk {
     known: Mutex<Known>,
 }
 
-#[derive(Debug)]
-struct File {
-    bytes: u64,
-    used: u64,
-    seen: Option<Duration>,
-}
-
-/// What is known of files. Those of an earlier process come first in the order of use.
-#[derive(Debug, Default)]
-struct Known {
-    files: HashMap<String, File>,
-    used: BTreeMap<u64, String>,
-    uses: u64,
-    bytes: u64,
-}
+/// When the store last showed what a file has as the newest to this process. Files of an earlier
+/// process come first in the order of use.
+type Known = Recency<String, Option<Duration>>;
 
 impl Disk {
     /// The pages of a database in this tier, and what else is there.
@@ -93,7 +82,7 @@ impl Disk {
         let mut listed = tier.files.list();
         listed.sort_unstable();
         for (name, bytes) in listed {
-            known.put(name, bytes, None);
+            known.put(name, None, bytes);
         }
         let disk = Disk {
             tier,
@@ -117,7 +106,7 @@ impl Disk {
     pub(crate) fn get(&self, id: PageId) -> Option<Kept> {
         let name = self.name(id);
         let mut known = self.known();
-        let seen = known.touch(&name)?;
+        let seen = *known.touch(&name)?;
         let file = self.tier.files.read(&name);
         let Some((version, bytes)) = file.and_then(|file| decode(&name, file)) else {
             known.remove(&name);
@@ -145,59 +134,30 @@ impl Disk {
             self.tier.files.remove(&name);
             return;
         }
-        known.put(name, file.len() as u64, Some(seen));
+        known.put(name, Some(seen), file.len() as u64);
         self.make_room(&mut known);
     }
 
     /// The store showed the version that is here as the newest at `now`.
     pub(crate) fn confirm(&self, id: PageId, now: Duration) {
-        if let Some(file) = self.known().files.get_mut(&self.name(id)) {
-            file.seen = file.seen.max(Some(now));
+        if let Some(seen) = self.known().get_mut(&self.name(id)) {
+            *seen = (*seen).max(Some(now));
         }
     }
 
     /// The store may have a newer version.
     pub(crate) fn doubt(&self, id: PageId) {
-        if let Some(file) = self.known().files.get_mut(&self.name(id)) {
-            file.seen = None;
+        if let Some(seen) = self.known().get_mut(&self.name(id)) {
+            *seen = None;
         }
     }
 
     fn make_room(&self, known: &mut Known) {
-        while self.tier.bytes_max < known.bytes
-            && let Some((_, oldest)) = known.used.first_key_value()
+        while self.tier.bytes_max < known.bytes()
+            && let Some(oldest) = known.oldest().cloned()
         {
-            let oldest = oldest.clone();
             self.tier.files.remove(&oldest);
             known.remove(&oldest);
-        }
-    }
-}
-
-impl Known {
-    fn put(&mut self, name: String, bytes: u64, seen: Option<Duration>) {
-        self.remove(&name);
-        self.uses += 1;
-        self.bytes += bytes;
-        self.used.insert(self.uses, name.clone());
-        let used = self.uses;
-        self.files.insert(name, File { bytes, used, seen });
-    }
-
-    /// Counts a use; when the file was seen. None without the file.
-    fn touch(&mut self, name: &str) -> Option<Option<Duration>> {
-        let file = self.files.get_mut(name)?;
-        self.used.remove(&file.used);
-        self.uses += 1;
-        file.used = self.uses;
-        self.used.insert(self.uses, name.to_owned());
-        Some(file.seen)
-    }
-
-    fn remove(&mut self, name: &str) {
-        if let Some(file) = self.files.remove(name) {
-            self.used.remove(&file.used);
-            self.bytes -= file.bytes;
         }
     }
 }

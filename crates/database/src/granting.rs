@@ -1,6 +1,6 @@
 //! Keys of encrypted collections: the first one, grants, rotation.
 
-use fader_cloud::{Error, ErrorKind, Result};
+use fader_cloud::{Error, ErrorKind, Permissions, Result};
 use futures_util::future::join_all;
 
 use crate::catalogue::{Collection, CollectionSettings};
@@ -18,19 +18,6 @@ pub enum Right {
     Propose,
     /// Reads, writes and checkpoints.
     Write,
-}
-
-/// What a client of a right needs of the services. Keys are below the cloud's prefix.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// Folders whose objects it reads and lists.
-    pub reads: Vec<String>,
-    /// Folders whose objects it writes and deletes.
-    pub writes: Vec<String>,
-    /// Queues that it sends to.
-    pub sends: Vec<String>,
-    /// Queues that it sends to, receives from and removes messages from.
-    pub receives: Vec<String>,
 }
 
 impl Database {
@@ -68,13 +55,13 @@ impl Database {
     ///
     /// # Errors
     /// `NotFound`: no such collection. Of the cloud.
-    pub async fn needs(&self, collection: &str, right: Right) -> Result<Needs> {
+    pub async fn needs(&self, collection: &str, right: Right) -> Result<Permissions> {
         let found = self.collection(collection).await?;
         let store = self.0.store.scope("grant");
         let pending = self.0.pending(&store);
-        let mut needs = Needs {
+        let mut needs = Permissions {
             reads: vec![PREFIX.to_owned()],
-            ..Needs::default()
+            ..Permissions::default()
         };
         match right {
             Right::Read => {}

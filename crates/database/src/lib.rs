@@ -40,6 +40,7 @@ mod options;
 mod pending;
 mod pool;
 mod readers;
+mod recency;
 mod reflect;
 mod reviewing;
 mod routing;
@@ -59,7 +60,7 @@ pub use catalogue::{
 pub use costs::Cost;
 pub use database::Database;
 pub use disk::{DiskTier, PageFiles};
-pub use granting::{Needs, Right};
+pub use granting::Right;
 pub use guard::{Guard, Guards};
 pub use index::{INDEXED_KEY_BYTES_MAX, IndexRange, IndexValue};
 pub use indexing::IndexReport;

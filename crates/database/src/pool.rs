@@ -2,11 +2,11 @@
 //!
 //! Pure: time is an argument. A reader holds a page by its clone, so a page in use is never lost.
 
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use fader_blink::PageId;
 
+use crate::recency::Recency;
 use crate::store::Held;
 
 #[derive(Debug)]
@@ -16,63 +16,49 @@ struct Entry {
     seen: Duration,
     /// When a reader last asked for a checkpoint of this version.
     asked: Option<Duration>,
-    used: u64,
 }
 
 /// Pages of all collections: ids are random.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    pages: HashMap<PageId, Entry>,
-    /// Ids by their last use.
-    used: BTreeMap<u64, PageId>,
-    uses: u64,
-    bytes: usize,
+    pages: Recency<PageId, Entry>,
     bytes_max: usize,
 }
 
 impl Pool {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Pool {
-            pages: HashMap::new(),
-            used: BTreeMap::new(),
-            uses: 0,
-            bytes: 0,
+            pages: Recency::default(),
             bytes_max,
         }
     }
 
     /// A page, and when the store last showed this version.
     pub(crate) fn get(&mut self, id: PageId) -> Option<(Held, Duration)> {
-        self.uses += 1;
-        let entry = self.pages.get_mut(&id)?;
-        self.used.remove(&entry.used);
-        entry.used = self.uses;
-        self.used.insert(self.uses, id);
+        let entry = self.pages.touch(&id)?;
         Some((entry.held.clone(), entry.seen))
     }
 
     /// Takes a version that was read or written at `now`. An older version than the pool's is
     /// dropped: two reads may end in the other order.
     pub(crate) fn put(&mut self, id: PageId, held: Held, now: Duration) {
-        if let Some(old) = self.pages.get(&id)
+        if let Some(old) = self.pages.get_mut(&id)
             && held.page.lsn() < old.held.page.lsn()
         {
             return;
         }
-        self.remove(id);
-        self.uses += 1;
-        self.bytes += held.page.body().len();
-        self.used.insert(self.uses, id);
+        let bytes = held.page.body().len() as u64;
         let entry = Entry {
             held,
             seen: now,
             asked: None,
-            used: self.uses,
         };
-        self.pages.insert(id, entry);
-        while self.bytes_max < self.bytes && self.pages.len() > 1 {
-            let (_, oldest) = self.used.first_key_value().expect("one for each page");
-            self.remove(*oldest);
+        self.pages.put(id, entry, bytes);
+        while (self.bytes_max as u64) < self.pages.bytes()
+            && self.pages.len() > 1
+            && let Some(&oldest) = self.pages.oldest()
+        {
+            self.remove(oldest);
         }
     }
 
@@ -97,10 +83,7 @@ impl Pool {
 
     /// Forgets a page.
     pub(crate) fn remove(&mut self, id: PageId) {
-        if let Some(entry) = self.pages.remove(&id) {
-            self.used.remove(&entry.used);
-            self.bytes -= entry.held.page.body().len();
-        }
+        self.pages.remove(&id);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Files within their bytes, and none that is wrong.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use fader_client::{Access, Permissions, Principal, system_runtime};
+use fader_client::{Access, Principal, system_runtime};
 use fader_database::{Identity, PublicIdentity, Right};
 
 use crate::cloud::Where;
@@ -160,13 +160,7 @@ pub(super) async fn grant(options: &Grant) -> Result<ExitCode> {
         Rights::Propose => Right::Propose,
         Rights::Write => Right::Write,
     };
-    let needs = database.needs(collection, right).await?;
-    let permissions = Permissions {
-        reads: needs.reads,
-        writes: needs.writes,
-        sends: needs.sends,
-        receives: needs.receives,
-    };
+    let permissions = database.needs(collection, right).await?;
     let at = options.at.services.options(Access::Write);
     let done = fader_client::permit(&options.at.url, &at, principal, &permissions).await?;
     for line in &done.set {

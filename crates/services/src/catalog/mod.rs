@@ -38,6 +38,11 @@ use crate::{CollectionId, Decision, ErrorCode, Failure, Kind, Mode, Reason, View
 pub struct AccountId(pub String);
 
 impl AccountId {
+    /// Whether a text is an account of AWS: twelve digits.
+    pub fn is_valid(text: &str) -> bool {
+        text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
     /// The account in names of requests, above 0. No two accounts have the same, and none has that
     /// of what a node asks for itself, 0.
     pub fn number(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use fader_chain::{ChainId, Change};
 
-use crate::catalog::{self, Name, State as Stage};
+use crate::catalog::{self, AccountId, Name, State as Stage};
 use crate::exports::rows::{
     Export, State, TIME_SHIFT, decode, exports_of, forgotten, put, waiting_key,
 };
@@ -110,9 +110,8 @@ fn check(start: &Start) -> Result<(), Error> {
     if characters.is_some_and(|count| !(1..=PREFIX_CHARACTERS_MAX).contains(&count)) {
         return Err(Error::invalid("s3KeyPrefix"));
     }
-    let is_account = |it: &String| it.len() == 12 && it.bytes().all(|byte| byte.is_ascii_digit());
     match &place.owner {
-        Some(owner) if !is_account(owner) => Err(Error::invalid("s3BucketOwner")),
+        Some(owner) if !AccountId::is_valid(owner) => Err(Error::invalid("s3BucketOwner")),
         _ => Ok(()),
     }
 }

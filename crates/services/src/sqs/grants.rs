@@ -8,6 +8,7 @@ use fader_chain::{Change, Guard};
 use serde_json::{Value as Json, json};
 
 use crate::View;
+use crate::catalog::AccountId;
 use crate::policy::{Ask, Policy, Principal, Verdict};
 use crate::service::Context;
 use crate::sqs::command::{AddPermission, RemovePermission, Request};
@@ -199,9 +200,8 @@ fn check_permission(command: &AddPermission, limits: &Limits) -> Result<(), Erro
         let message = format!("{count} Actions were found, maximum allowed is {most}.");
         return Err(Error::new(Code::OverLimit, message));
     }
-    let is_account =
-        |account: &&String| account.len() == 12 && account.bytes().all(|it| it.is_ascii_digit());
-    if let Some(account) = command.accounts.iter().find(|account| !is_account(account)) {
+    let mut accounts = command.accounts.iter();
+    if let Some(account) = accounts.find(|account| !AccountId::is_valid(account)) {
         let reason = "Unable to verify.";
         return Err(Error::value(account, "PrincipalId", reason));
     }

@@ -32,6 +32,8 @@ pub(super) const SCRIPTS: [(Guard, Script); 6] = [
 ];
 
 const COLLECTION: &str = "books";
+const WORKS: &str = "a cloud without faults";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const INDEX: &str = "author";
 const RECORD: [&[u8]; 2] = [
     br#"{"author": "Eco", "copies": 1}"#,
@@ -45,21 +47,25 @@ fn broken(text: String) -> Option<Failure> {
     })
 }
 
-async fn open(model: &Model, name: &str, guards: Guards) -> Database {
-    let process = model.executor.process(name, Skew::default());
-    let options = Options {
+/// Options under which nothing happens but what a script says.
+fn options(guards: Guards) -> Options {
+    Options {
         guards,
-        // Nothing happens but what the script says.
-        finish_after: Duration::from_secs(24 * 60 * 60),
-        checkpoint_after: Duration::from_secs(24 * 60 * 60),
+        finish_after: DAY,
+        checkpoint_after: DAY,
         ..Options::default()
-    };
-    let cloud = model.cloud(&process);
+    }
+}
+
+async fn open(model: &Model, name: &str, guards: Guards) -> Database {
+    open_with(model, name, options(guards)).await
+}
+
+async fn open_with(model: &Model, name: &str, options: Options) -> Database {
+    let cloud = model.cloud(&model.executor.process(name, Skew::default()));
     match Database::create(cloud.clone(), options.clone()).await {
         Ok(database) => database,
-        Err(_) => Database::open(cloud, options)
-            .await
-            .expect("a cloud without faults"),
+        Err(_) => Database::open(cloud, options).await.expect(WORKS),
     }
 }
 
@@ -79,9 +85,9 @@ fn updates_before_insert(guards: Guards) -> Option<Failure> {
         let mut insert = first.begin(Level::Atomic);
         let put = insert.put(COLLECTION, b"k", RECORD[0]).await;
         put.expect("a valid record");
-        insert.commit().await.expect("a cloud without faults");
+        insert.commit().await.expect(WORKS);
         // Another client received it, and sleeps.
-        let queues = model.queues.list("").await.expect("a cloud without faults");
+        let queues = model.queues.list("").await.expect(WORKS);
         let atomic = queues.iter().find(|queue| queue.ends_with("-atomic"));
         let how = Receive {
             max: 1,
@@ -89,28 +95,28 @@ fn updates_before_insert(guards: Guards) -> Option<Failure> {
             wait: Duration::ZERO,
         };
         let held = model.queues.receive(atomic.expect("a queue"), &how).await;
-        assert_eq!(held.expect("a cloud without faults").len(), 1);
+        assert_eq!(held.expect(WORKS).len(), 1);
         let second = open(&model, "second", guards).await;
         for record in RECORD {
             let mut update = second.begin(Level::Basic);
             let put = update.update(COLLECTION, b"k", record).await;
             put.expect("a valid record");
-            update.commit().await.expect("a cloud without faults");
-            second.settle().await.expect("a cloud without faults");
-            second.settle().await.expect("a cloud without faults");
+            update.commit().await.expect(WORKS);
+            second.settle().await.expect(WORKS);
+            second.settle().await.expect(WORKS);
         }
         model.clock.sleep(Duration::from_secs(601)).await;
-        second.settle().await.expect("a cloud without faults");
-        second.settle().await.expect("a cloud without faults");
+        second.settle().await.expect(WORKS);
+        second.settle().await.expect(WORKS);
         let third = open(&model, "third", guards).await;
         let mut reader = third.begin(Level::Basic);
         let value = reader.get(COLLECTION, b"k").await;
-        let value = value.expect("a cloud without faults");
+        let value = value.expect(WORKS);
         if value.as_deref() != Some(RECORD[1]) {
             return broken(format!("the record is {value:?}"));
         }
         let report = third.verify_index(COLLECTION, INDEX).await;
-        let report = report.expect("a cloud without faults");
+        let report = report.expect(WORKS);
         match report.missing.is_empty() {
             true => None,
             false => broken(format!("no entry leads to {:?}", report.missing)),

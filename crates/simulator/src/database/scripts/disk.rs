@@ -1,31 +1,20 @@
 //! A script of pages that a process left on its machine.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use fader_cloud::model::{Model, Profile, Skew};
+use fader_cloud::model::{Model, Profile};
 use fader_database::{CollectionSettings, Database, DiskTier, Guards, Level, Options};
 
 use super::super::files::Files;
-use super::COLLECTION;
+use super::{COLLECTION, WORKS, open_with};
 use crate::cloud::Failure;
-
-const WORKS: &str = "a cloud without faults";
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 async fn open(model: &Model, name: &str, guards: Guards, disk: Option<&DiskTier>) -> Database {
     let options = Options {
-        guards,
-        finish_after: DAY,
-        checkpoint_after: DAY,
         disk: disk.cloned(),
-        ..Options::default()
+        ..super::options(guards)
     };
-    let cloud = model.cloud(&model.executor.process(name, Skew::default()));
-    match Database::create(cloud.clone(), options.clone()).await {
-        Ok(database) => database,
-        Err(_) => Database::open(cloud, options).await.expect(WORKS),
-    }
+    open_with(model, name, options).await
 }
 
 async fn put(database: &Database, value: &[u8]) {

@@ -9,14 +9,13 @@ use fader_database::{CollectionSettings, Database, Guards, Level, PendingQueues}
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
-use super::{COLLECTION, open};
+use super::{COLLECTION, WORKS, open};
 use crate::cloud::Failure;
 
 /// The id of a page that nothing leads to.
 const ORPHAN: &str = "77777777777777777777777777777777";
 /// Characters of a queue's name before those of its leaf's id.
 const BEFORE_LEAF: usize = 34;
-const WORKS: &str = "a cloud without faults";
 
 async fn write(database: &Database, keys: std::ops::Range<u32>, is_update: bool) {
     let mut transaction = database.begin(Level::Basic);

@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use fader_cloud::Clock as _;
-use fader_cloud::model::{Call, Conditions, Latency, Model, Profile, Skew};
+use fader_cloud::model::{Call, Conditions, Latency, Model, Profile};
 use fader_database::{CollectionSettings, Database, Guards, Level, Options};
 use futures_util::future::join;
 
-use super::COLLECTION;
+use super::{COLLECTION, DAY, WORKS, open_with};
 use crate::cloud::Failure;
-
-const WORKS: &str = "a cloud without faults";
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn profile(read: Duration) -> Profile {
     let mut profile = Profile::default();
@@ -26,18 +23,11 @@ fn profile(read: Duration) -> Profile {
 
 async fn open(model: &Model, name: &str, guards: Guards) -> Database {
     let options = Options {
-        guards,
-        finish_after: DAY,
-        checkpoint_after: DAY,
         catalogue_ttl: DAY,
         ttl: DAY,
-        ..Options::default()
+        ..super::options(guards)
     };
-    let cloud = model.cloud(&model.executor.process(name, Skew::default()));
-    match Database::create(cloud.clone(), options.clone()).await {
-        Ok(database) => database,
-        Err(_) => Database::open(cloud, options).await.expect(WORKS),
-    }
+    open_with(model, name, options).await
 }
 
 async fn put(database: &Database, key: &[u8]) {
