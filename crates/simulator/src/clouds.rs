@@ -34,6 +34,10 @@ pub(crate) struct Options {
     /// Prints what happened (with `--seed`).
     #[arg(long)]
     trace: bool,
+    /// Makes a failing run of a database smaller before it is shown: at most this many runs (with
+    /// `--seed`).
+    #[arg(long, default_value_t = 300)]
+    shrink: usize,
     /// Breaks each promise once, and runs until a check tells.
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -71,6 +75,8 @@ pub(crate) struct World {
     name: &'static str,
     /// Runs a seed, perhaps with a trace.
     run: fn(u64, bool) -> Found,
+    /// Makes the failing run of a seed smaller: what is left of its plan, and its run with a trace.
+    shrink: Option<fn(u64, &Failure, usize) -> (String, Found)>,
 }
 
 /// Processes on clouds.
@@ -89,6 +95,7 @@ pub(crate) const CLOUD: World = World {
             trace: run.trace,
         }
     },
+    shrink: None,
 };
 
 /// Clients of a database.
@@ -96,18 +103,26 @@ pub(crate) const DATABASE: World = World {
     name: "database",
     run: |seed, is_traced| {
         let plan = database::Plan::new(seed);
-        let run = database::run(&plan, is_traced);
-        Found {
-            backend: plan.backend(),
-            failure: run.failure,
-            claims: run.claims,
-            steps: run.steps,
-            calls: run.calls,
-            digest: run.digest,
-            trace: run.trace,
-        }
+        of_database(&plan, is_traced)
     },
+    shrink: Some(|seed, failure, runs_max| {
+        let (plan, _) = database::shrink(&database::Plan::new(seed), failure, runs_max);
+        (plan.summary(), of_database(&plan, true))
+    }),
 };
+
+fn of_database(plan: &database::Plan, is_traced: bool) -> Found {
+    let run = database::run(plan, is_traced);
+    Found {
+        backend: plan.backend(),
+        failure: run.failure,
+        claims: run.claims,
+        steps: run.steps,
+        calls: run.calls,
+        digest: run.digest,
+        trace: run.trace,
+    }
+}
 
 /// Jobs on one output.
 pub(crate) const MAPREDUCE: World = World {
@@ -124,24 +139,28 @@ pub(crate) const MAPREDUCE: World = World {
             trace: run.trace,
         }
     },
+    shrink: None,
 };
 
 /// Queues of the store, on the members of two chains.
 pub(crate) const SQS: World = World {
     name: "sqs",
     run: |seed, is_traced| of_store(sqs::run(seed, &Guards::default(), is_traced)),
+    shrink: None,
 };
 
 /// Buckets of the store, on the members of a chain.
 pub(crate) const S3: World = World {
     name: "s3",
     run: |seed, is_traced| of_store(s3::run(seed, &Guards::default(), None, is_traced)),
+    shrink: None,
 };
 
 /// Puts and gets on a chain of mode `strong`, which four judges of linearizability judge.
 pub(crate) const REGISTERS: World = World {
     name: "registers",
     run: |seed, is_traced| of_store(registers::run(seed, is_traced)),
+    shrink: None,
 };
 
 fn of_store(run: Run) -> Found {
@@ -168,13 +187,24 @@ pub(crate) fn simulate(world: World, options: &Options) -> bool {
         return mutants::score(options.seeds);
     }
     match options.seed {
-        Some(seed) => one(world, seed, options.trace),
+        Some(seed) => one(world, seed, options),
         None => many(world, options),
     }
 }
 
-fn one(world: World, seed: u64, is_traced: bool) -> bool {
-    let found = (world.run)(seed, is_traced);
+fn one(world: World, seed: u64, options: &Options) -> bool {
+    let mut found = (world.run)(seed, options.trace);
+    if let (Some(shrink), Some(failure)) = (world.shrink, &found.failure)
+        && 0 < options.shrink
+    {
+        println!("seed {seed}: {failure}");
+        let (left, smaller) = shrink(seed, failure, options.shrink);
+        println!("made smaller: {left}");
+        found = smaller;
+        if !options.trace {
+            found.trace.clear();
+        }
+    }
     found.trace.iter().for_each(|line| println!("{line}"));
     println!(
         "seed {seed} ({:?}): {} steps, {} calls",

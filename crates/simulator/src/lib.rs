@@ -15,6 +15,7 @@ pub mod model;
 pub mod registers;
 pub mod s3;
 mod service;
+mod shrink;
 pub mod sqs;
 #[cfg(feature = "steps")]
 pub mod steps;

@@ -14,8 +14,10 @@ mod client;
 mod files;
 mod history;
 mod run;
+mod shrink;
 
 pub use run::{Plan, Run, run};
+pub use shrink::shrink;
 
 #[cfg(test)]
 mod scripts;

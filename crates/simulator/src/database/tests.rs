@@ -30,6 +30,45 @@ fn some_runs_have_sixteen_clients_and_some_a_disk_tier() {
     assert_eq!(with_disk.count(), 120);
 }
 
+/// What fails without a fault is shown with one client and without faults. Here pages are too small
+/// for a collection to be created.
+#[test]
+fn a_failing_plan_is_made_smaller_down_to_one_client() {
+    let mut plan = Plan::new(5);
+    assert!(plan.cloud.processes.len() > 4, "{}", plan.summary());
+    plan.settings.leaf_bytes = 1;
+    let failure = run(&plan, false).failure.expect("nothing is created");
+    assert_eq!(failure.guarantee, "live");
+    let (smaller, found) = shrink(&plan, &failure, 400);
+    assert_eq!(found.guarantee, "live");
+    let left = smaller.summary();
+    let expected = "1 clients, 0 faults of processes, 0 kinds of calls with faults, 1s of faults";
+    assert!(left.starts_with(expected), "{left}");
+    assert_eq!(run(&smaller, false).failure, Some(found));
+}
+
+/// What a mutant breaks is still broken in a smaller plan, and whole with its guard.
+#[cfg(feature = "mutants")]
+#[test]
+fn the_plan_of_a_mutant_is_made_smaller() {
+    let guard = fader_database::Guard::PageIfMatch;
+    let (plan, failure) = (1..=SEEDS)
+        .find_map(|seed| {
+            let mut plan = Plan::new(seed);
+            plan.removed = Some(guard);
+            let failure = run(&plan, false).failure?;
+            Some((plan, failure))
+        })
+        .expect("it is caught");
+    let (mut smaller, found) = shrink(&plan, &failure, 60);
+    assert_eq!(found.guarantee, failure.guarantee);
+    assert!(smaller.cloud.processes.len() <= plan.cloud.processes.len());
+    assert_ne!(smaller.summary(), plan.summary());
+    assert_eq!(run(&smaller, false).failure, Some(found));
+    smaller.removed = None;
+    assert_eq!(run(&smaller, false).failure, None);
+}
+
 /// Each script tells its mutant.
 #[cfg(feature = "mutants")]
 #[test]
