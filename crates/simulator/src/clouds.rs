@@ -76,8 +76,11 @@ pub(crate) struct World {
     /// Runs a seed, perhaps with a trace.
     run: fn(u64, bool) -> Found,
     /// Makes the failing run of a seed smaller: what is left of its plan, and its run with a trace.
-    shrink: Option<fn(u64, &Failure, usize) -> (String, Found)>,
+    shrink: Option<Shrink>,
 }
+
+/// Takes a seed, its failure and how many runs it may take.
+type Shrink = fn(u64, &Failure, usize) -> (String, Found);
 
 /// Processes on clouds.
 pub(crate) const CLOUD: World = World {
