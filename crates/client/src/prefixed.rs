@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fader_cloud::{
     Attribute, DomainMetadata, Domains, Error, ErrorKind, Expected, ItemDelete, ItemPut, Page,
-    QueueCounts, QueueSettings, Queues, ReadConsistency, Receipt, Receive, Received, Result,
+    Peeked, QueueCounts, QueueSettings, Queues, ReadConsistency, Receipt, Receive, Received,
+    Result,
 };
 use fader_services::simpledb::Request;
 
@@ -75,6 +76,10 @@ impl<S: Queues + ?Sized> Queues for Prefixed<S> {
 
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>> {
         self.service.receive(&self.there(queue), how).await
+    }
+
+    async fn peek(&self, queue: &str, max: usize) -> Result<Option<Peeked>> {
+        self.service.peek(&self.there(queue), max).await
     }
 
     async fn remove(&self, queue: &str, receipts: &[Receipt]) -> Result<Vec<Result<()>>> {

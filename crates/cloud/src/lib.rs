@@ -47,7 +47,7 @@ pub use objects::object_error_kind;
 pub use permissions::Permissions;
 pub use prices::{Dollars, PriceBook};
 pub use queues::{
-    MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueCounts, QueueSettings, Queues, Receipt, Receive,
-    Received, VISIBILITY_MAX, WAIT_MAX,
+    MESSAGE_BYTES_MAX, MESSAGES_MAX, PEEKED_BYTES_MAX, Peeked, QueueCounts, QueueSettings, Queues,
+    Receipt, Receive, Received, VISIBILITY_MAX, WAIT_MAX,
 };
 pub use runtime::{Entropy, Runtime, Tasks};

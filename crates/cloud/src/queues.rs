@@ -19,6 +19,8 @@ pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 pub const VISIBILITY_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// The longest wait of a receive.
 pub const WAIT_MAX: Duration = Duration::from_secs(20);
+/// A look at a queue ends after messages of so many bytes.
+pub const PEEKED_BYTES_MAX: usize = 64 << 20;
 
 /// What a queue is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,15 @@ pub struct Received {
     pub receipt: Receipt,
     /// How often it was received, this time included; approximate.
     pub receives: u64,
+}
+
+/// Messages that a look at a queue found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peeked {
+    /// In no order. Their receipts remove them, and hide nothing.
+    pub messages: Vec<Received>,
+    /// Whether these are all.
+    pub is_all: bool,
 }
 
 /// How many messages there are; approximate.
@@ -115,13 +126,13 @@ pub trait Queues: Debug + Send + Sync + 'static {
     /// `NotFound`.
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>>;
 
-    /// The texts of all messages that are there, hidden ones too, in no order; nothing changes for
-    /// receivers. `None` where the service does not show them all, as SQS, and where they are more
-    /// than `max`.
+    /// Looks at the messages that are there, hidden ones too; nothing changes for receivers. It
+    /// ends with all of them, or after `max` messages or [`PEEKED_BYTES_MAX`]. `None` where the
+    /// service does not show them, as SQS.
     ///
     /// # Errors
     /// `NotFound`.
-    async fn peek_all(&self, queue: &str, max: usize) -> Result<Option<Vec<String>>> {
+    async fn peek(&self, queue: &str, max: usize) -> Result<Option<Peeked>> {
         let _ = (queue, max);
         Ok(None)
     }

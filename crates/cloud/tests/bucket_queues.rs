@@ -81,14 +81,19 @@ fn all_messages_are_shown_hidden_or_not_and_none_that_was_removed() {
         let hidden = queues.receive("q", &now(10, 30)).await.unwrap();
         remove(&queues, &hidden[..4]).await;
         let before = stage.count();
-        let all = queues.peek_all("q", 100).await.unwrap();
-        assert_eq!(all.map(|texts| texts.len()), Some(26));
+        let all = queues.peek("q", 100).await.unwrap().unwrap();
+        assert_eq!((all.messages.len(), all.is_all), (26, true));
         let kinds = stage.kinds(before);
         assert!(
             kinds.iter().all(|kind| matches!(*kind, "LIST" | "GET")),
             "{kinds:?}"
         );
-        assert_eq!(queues.peek_all("q", 25).await.unwrap(), None);
+        let some = queues.peek("q", 25).await.unwrap().unwrap();
+        assert_eq!((some.messages.len(), some.is_all), (25, false));
+        remove(&queues, &all.messages[..10]).await;
+        remove(&queues, &all.messages[10..20]).await;
+        remove(&queues, &all.messages[20..]).await;
+        assert_eq!(queues.counts("q").await.unwrap().total(), 0);
     });
 }
 

@@ -104,12 +104,13 @@ impl Pending<'_> {
     /// Looks at whole transactions; whether the queue shows them.
     async fn look_at_transactions(&self, looked: &mut Looked) -> Result<bool> {
         let queues = &self.store.0.queues;
-        let Some(texts) = queues.peek_all(&self.atomic(), MESSAGES_MAX).await? else {
+        let peeked = queues.peek(&self.atomic(), MESSAGES_MAX).await?;
+        let Some(peeked) = peeked.filter(|peeked| peeked.is_all) else {
             return Ok(false);
         };
-        for text in texts {
+        for message in peeked.messages {
             // Damaged messages stay in their queues, and are counted by checkpoints.
-            let Ok(frame) = message::from_text(&text).and_then(Frame::decode) else {
+            let Ok(frame) = message::from_text(&message.body).and_then(Frame::decode) else {
                 continue;
             };
             let parts = match frame {
@@ -142,11 +143,12 @@ impl Pending<'_> {
             let numbers = (0..tree.queues.numbered()).map(Place::Number);
             for place in leaves.into_iter().map(Place::Leaf).chain(numbers) {
                 let queue = self.queue(*id, place);
-                let Some(texts) = queues.peek_all(&queue, MESSAGES_MAX).await? else {
+                let peeked = queues.peek(&queue, MESSAGES_MAX).await?;
+                let Some(peeked) = peeked.filter(|peeked| peeked.is_all) else {
                     return Ok(false);
                 };
-                for text in texts {
-                    let part = message::from_text(&text);
+                for message in peeked.messages {
+                    let part = message::from_text(&message.body);
                     let records = part.and_then(|part| message::decode_part(*id, sealer, part));
                     fresh.add(records.unwrap_or_default());
                 }

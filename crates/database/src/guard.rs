@@ -13,7 +13,7 @@ pub enum Guard {
     RemoveAfterPut,
     /// REFLECT-1: messages stay when a page was replaced by another client.
     KeepOnLostRace,
-    /// DB-7, PENDING-1: a transaction leaves the ATOMIC queue after all its records were sent on.
+    /// DB-7, ATOMIC-1: a transaction leaves the ATOMIC queue after all its records were sent on.
     AtomicUntilSent,
     /// DB-9: reads of a session obey its marks.
     SessionMarks,

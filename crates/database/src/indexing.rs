@@ -30,7 +30,7 @@ use crate::pending::Pending;
 use crate::reflect::{Way, reflect};
 use crate::routing::{Outgoing, Routed};
 use crate::store::Store;
-use crate::tree::{AHEAD_MAX, Fence, Freshness, Landed, Tree, edition, random};
+use crate::tree::{AHEAD_MAX, Freshness, Landed, Tree, edition, random};
 
 /// Entries that the builder brings into the index at once.
 const BATCH: usize = 50_000;
@@ -313,7 +313,7 @@ impl Tree<'_> {
                 page: page.clone(),
                 separators: Vec::new(),
             };
-            if self.write(id, &held, &change, Fence::IfMatch).await? == Landed::Yes {
+            if self.write(id, &held, &change).await? == Landed::Yes {
                 return Ok(Some(page));
             }
             self.store.pause(tries).await;
@@ -328,7 +328,7 @@ impl Inner {
     async fn bring_in(&self, store: &Store, tree: &Collection, records: Vec<Record>) -> Result<()> {
         let way = Way {
             collection: tree,
-            fence: Fence::IfMatch,
+            is_lost_to_others: false,
             until: Duration::MAX,
         };
         let tree = self.tree(store, tree)?;

@@ -16,6 +16,7 @@
 //! Deliberately absent: sockets, threads, real clocks ([`fader_cloud::Cloud`] has them); snapshots
 //! and serializable transactions, which need one order of commits.
 
+mod atomic;
 mod catalogue;
 mod claim;
 mod collections;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fader_cloud::{Error, ErrorKind, MESSAGES_MAX, Receive, Result};
+use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{self, StreamExt};
 
@@ -19,7 +19,6 @@ use crate::message;
 use crate::pending::Pending;
 use crate::reflect::{Way, reflect, reflect_leaf};
 use crate::routing::{Due, Outgoing, Routed};
-use crate::tree::Fence;
 
 /// Rounds of one checkpoint, at most: a queue that grows faster than it is emptied ends there.
 const ROUNDS_MAX: u32 = 10_000;
@@ -27,12 +26,6 @@ const ROUNDS_MAX: u32 = 10_000;
 const LOST_MAX: u32 = 20;
 /// Queues of leaves that are worked on at once.
 const QUEUES_AT_ONCE: usize = 16;
-/// A receive that hides nothing from others.
-const PEEK: Receive = Receive {
-    max: MESSAGES_MAX,
-    visibility: Some(Duration::ZERO),
-    wait: Duration::ZERO,
-};
 
 /// What a checkpoint came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +90,11 @@ enum Round {
     Empty,
     /// The queue of a leaf is not there: what was meant for it went to that of the tree.
     Gone,
-    Done(Checkpointed),
+    Done {
+        done: Checkpointed,
+        /// Whether the queue had no other messages when it was looked at.
+        was_all: bool,
+    },
     /// Another client replaced a page first, or an outcome is unknown.
     Lost,
 }
@@ -299,7 +296,8 @@ impl Inner {
     async fn finish(&self, for_whom: For) -> Result<bool> {
         let store = self.store.scope(for_whom.stage("atomic"));
         let pending = self.pending(&store);
-        let mut adopting = pending.receive().await?;
+        let mut adopting = pending.transactions().await?;
+        let is_more = adopting.is_more;
         let trees: Vec<CollectionId> = adopting.parts.keys().copied().collect();
         // A tree that this client does not know is new, or was dropped: the catalogue knows.
         let is_unknown = |id: &CollectionId| self.known().catalogue.by_id(*id).is_none();
@@ -321,9 +319,9 @@ impl Inner {
         let routed = join_all(routes.map(|part| self.route(&store, part))).await;
         let mut touched: BTreeSet<Due> = routed.iter().flat_map(Routed::dues).collect();
         touched.extend(opened.sealed.keys().map(|(tree, _)| Due::of_tree(*tree)));
-        let finished = pending.adopt(adopting, &routed, opened.sealed).await?;
+        pending.adopt(adopting, &routed, opened.sealed).await?;
         self.work().touched.extend(touched);
-        Ok(finished > 0)
+        Ok(is_more)
     }
 
     /// Brings all pending updates of a collection into its pages, and then those of its indexes.
@@ -400,10 +398,10 @@ impl Inner {
                     sum.forwarded += 1;
                     return Ok(sum);
                 }
-                Round::Done(done) => {
+                Round::Done { done, was_all } => {
                     lost = 0;
                     sum.add(&done);
-                    if done.messages == 0 {
+                    if done.messages == 0 || was_all {
                         return Ok(sum);
                     }
                 }
@@ -429,13 +427,13 @@ impl Inner {
         let store = store.of_tree(id);
         let pending = self.pending(&store);
         let queue = pending.queue(id, place);
-        let received = match (store.0.queues.receive(&queue, &PEEK).await, place) {
+        let peeked = match (pending.peek(&queue).await, place) {
             (Err(error), Place::Leaf(_)) if error.kind == ErrorKind::NotFound => {
                 return Ok(Round::Gone);
             }
-            (received, _) => received?,
+            (peeked, _) => peeked?,
         };
-        if received.is_empty() {
+        if peeked.messages.is_empty() {
             return Ok(Round::Empty);
         }
         // Read after the messages: a long queue takes its time, which is not the leaves'.
@@ -447,7 +445,7 @@ impl Inner {
         tree.sealer.check()?;
         let mut done = Checkpointed::default();
         let (mut records, mut receipts) = (Vec::new(), Vec::new());
-        for message in received {
+        for message in peeked.messages {
             let part = message::from_text(&message.body);
             match part.and_then(|part| message::decode_part(id, &tree.sealer, part)) {
                 Ok(read) => {
@@ -464,7 +462,7 @@ impl Inner {
         }
         let way = Way {
             collection,
-            fence: Fence::IfMatch,
+            is_lost_to_others: false,
             until,
         };
         let mut entries = self.asserted(&store, collection, &records).await?;
@@ -490,6 +488,9 @@ impl Inner {
         done.refused = reflected.refused;
         done.pages = reflected.pages;
         done.splits = reflected.splits;
-        Ok(Round::Done(done))
+        Ok(Round::Done {
+            done,
+            was_all: peeked.is_all,
+        })
     }
 }

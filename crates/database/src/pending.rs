@@ -1,45 +1,40 @@
-//! The pending-update queues of a database and its ATOMIC queue: sending, and finishing.
-//!
-//! One ATOMIC queue serves all clients: the client that receives a transaction sends its records
-//! on, so no client's end leaves one behind.
-//!
-//! Invariants:
-//! - PENDING-1 a transaction leaves the ATOMIC queue after the sends of all its records were
-//!   answered with success. Twice is harmless: records repeat without effect.
-//! - PENDING-2 a pointer is sent before its claim object is created; the claim's creation is the
-//!   commit. A client that gives a transaction up occupies its claim with an abort, which stays.
+//! The pending-update queues of a database: names, sends, peeks and removes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use fader_blink::PageId;
 use fader_cloud::{
-    Error, ErrorKind, MESSAGE_BYTES_MAX, MESSAGES_MAX, QueueSettings, Queues, Receipt, Receive,
-    Received, Result,
+    Error, ErrorKind, MESSAGE_BYTES_MAX, MESSAGES_MAX, Peeked, QueueSettings, Queues, Receipt,
+    Receive, Result,
 };
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
-use object_store::PutMode;
 
 use crate::catalogue::{Collection, CollectionId, Dropped};
-use crate::claim::{Fate, OnPointer, Standing, fate, on_pointer};
-use crate::guard::{Guard, Guards};
+use crate::guard::Guards;
 use crate::layout::{PendingQueues, Place};
-use crate::message::{self, Frame, Part};
-use crate::routing::{Outgoing, Routed};
-use crate::sealing::Sealer;
-use crate::store::{Put, Store, is_passing, key};
+use crate::message::{self};
+use crate::routing::Routed;
+use crate::store::{Store, is_passing};
 
+/// Messages that one look at a queue takes, at most.
+pub(crate) const PEEKED_MAX: usize = 1_000;
+/// A receive that hides nothing from others.
+const PEEK: Receive = Receive {
+    max: MESSAGES_MAX,
+    visibility: Some(Duration::ZERO),
+    wait: Duration::ZERO,
+};
 /// For how long a transaction in the ATOMIC queue is left to the client that received it.
-const ADOPTION: Duration = Duration::from_secs(30);
+pub(crate) const ADOPTION: Duration = Duration::from_secs(30);
 /// Calls of a commit that are on their way at once.
 const SENDS_AT_ONCE: usize = 64;
 /// Names in one list of queues, at most.
 const LISTED_MAX: usize = 1_000;
 /// How often a send is tried.
-const TRIES: u32 = 6;
+pub(crate) const TRIES: u32 = 6;
 /// Messages are kept as long as a service of queues keeps any.
 const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
@@ -62,29 +57,10 @@ pub(crate) struct Pending<'a> {
 }
 
 /// One queue of a tree.
-type Address = (CollectionId, Place);
-
-/// Transactions that were received, to be sent on. Messages that cannot be read are left out: they
-/// stay.
-#[derive(Debug, Default)]
-pub(crate) struct Adopting {
-    /// Encoded records by their tree.
-    pub(crate) parts: BTreeMap<CollectionId, Vec<Bytes>>,
-    receipts: Vec<Receipt>,
-    claims: Vec<u128>,
-}
-
-/// Records of transactions that were received, as far as this client reads them.
-#[derive(Debug, Default)]
-pub(crate) struct Opened {
-    pub(crate) parts: Vec<Outgoing>,
-    /// Texts of parts whose key was not granted to this client: a checkpoint that has it reads
-    /// them.
-    pub(crate) sealed: BTreeMap<Address, Vec<String>>,
-}
+pub(crate) type Address = (CollectionId, Place);
 
 impl Pending<'_> {
-    fn queues(&self) -> &dyn Queues {
+    pub(crate) fn queues(&self) -> &dyn Queues {
         &*self.store.0.queues
     }
 
@@ -144,11 +120,6 @@ impl Pending<'_> {
         Ok(leaves)
     }
 
-    /// The queue of whole transactions.
-    pub(crate) fn atomic(&self) -> String {
-        format!("{}-atomic", self.database)
-    }
-
     /// Creates a queue, unless it is there.
     pub(crate) async fn create(&self, queue: &str) -> Result<()> {
         self.queues().create(queue, &queue_settings()).await
@@ -191,7 +162,7 @@ impl Pending<'_> {
     }
 
     /// The messages of records by their queues.
-    fn texts(&self, parts: &[Routed]) -> Result<BTreeMap<Address, Vec<String>>> {
+    pub(crate) fn texts(&self, parts: &[Routed]) -> Result<BTreeMap<Address, Vec<String>>> {
         let entropy = &*self.store.0.runtime.entropy;
         let mut texts: BTreeMap<Address, Vec<String>> = BTreeMap::new();
         for part in parts {
@@ -207,7 +178,7 @@ impl Pending<'_> {
         Ok(texts)
     }
 
-    async fn send_texts(&self, texts: BTreeMap<Address, Vec<String>>) -> Result<()> {
+    pub(crate) async fn send_texts(&self, texts: BTreeMap<Address, Vec<String>>) -> Result<()> {
         let messages_max = if self.is_one_by_one { 1 } else { MESSAGES_MAX };
         let sends = texts
             .iter()
@@ -290,218 +261,19 @@ impl Pending<'_> {
         }
     }
 
-    /// Commits a transaction by one message, or by a claim object when it is too large for one.
+    /// Messages of a queue, hidden from no other client: all at once where its service shows them,
+    /// else ten.
     ///
     /// # Errors
-    /// `Ambiguous`: it may have been committed. Any other: it was not and will not be.
-    pub(crate) async fn commit(&self, parts: &[Outgoing]) -> Result<()> {
-        let entropy = &*self.store.0.runtime.entropy;
-        let mut whole: Vec<Part> = Vec::new();
-        for part in parts {
-            let id = part.tree.id;
-            let encoded = message::encode_parts(id, &part.sealer, &part.records, entropy)?;
-            let encoded = encoded.into_iter();
-            whole.extend(encoded.map(|part| (id, part)));
+    /// Of the queues.
+    pub(crate) async fn peek(&self, queue: &str) -> Result<Peeked> {
+        if let Some(peeked) = self.queues().peek(queue, PEEKED_MAX).await? {
+            return Ok(peeked);
         }
-        let is_large = message::FRAME_BYTES_MAX < message::transaction_bytes(&whole);
-        let frame = Frame::Transaction(whole).encode();
-        let queue = self.atomic();
-        if !is_large {
-            return self.send_surely(&queue, &[message::to_text(&frame)]).await;
-        }
-        if message::CLAIM_BYTES_MAX < frame.len() {
-            let (bytes, max) = (frame.len(), message::CLAIM_BYTES_MAX);
-            let context = format!("a transaction of {bytes} bytes: at most {max} are possible");
-            return Err(Error::new(ErrorKind::Invalid, context));
-        }
-        let runtime = &self.store.0.runtime;
-        let claim = runtime.random_id();
-        let pointer = message::to_text(&Frame::Pointer(claim).encode());
-        // A pointer without a claim is no transaction: nothing is committed yet.
-        let not_sent = |error: Error| match error.kind {
-            ErrorKind::Ambiguous => {
-                let kind = ErrorKind::Unavailable { retry_after: None };
-                Error::caused(kind, "nothing was committed", error)
-            }
-            _ => error,
-        };
-        self.send_surely(&queue, &[pointer])
-            .await
-            .map_err(not_sent)?;
-        self.claim(claim, frame).await
-    }
-
-    /// Creates a claim object, which commits its transaction.
-    async fn claim(&self, claim: u128, frame: Bytes) -> Result<()> {
-        let key = key("claims", claim);
-        let (mut tries, mut any_unanswered) = (1, false);
-        loop {
-            let error = match self.store.put(&key, frame.clone(), PutMode::Create).await {
-                Ok(Put::Landed(_)) => return Ok(()),
-                // An earlier try landed, or another client gave the transaction up.
-                Ok(Put::Refused) => {
-                    let found = self.claim_frame(claim).await;
-                    let found = found.map(|frame| Standing::of(frame.as_ref()));
-                    return told(found.map(|found| fate(found, any_unanswered)), None);
-                }
-                Ok(Put::Unknown(error)) => {
-                    any_unanswered = true;
-                    error
-                }
-                Err(error) => error,
-            };
-            if TRIES <= tries || !is_passing(&error) {
-                // Occupies the name, so that a PUT under way cannot commit any more.
-                let found = self.give_up(claim).await;
-                let found = found.map(|frame| Standing::of(Some(&frame)));
-                return told(found.map(|found| fate(found, any_unanswered)), Some(error));
-            }
-            self.store.pause(tries).await;
-            tries += 1;
-        }
-    }
-
-    /// The object under a claim's name.
-    async fn claim_frame(&self, claim: u128) -> Result<Option<Frame>> {
-        let found = self.store.object(&key("claims", claim)).await?;
-        found.map(|(bytes, _)| Frame::decode(bytes)).transpose()
-    }
-
-    /// What stands under a claim's name once nothing else can.
-    async fn give_up(&self, claim: u128) -> Result<Frame> {
-        let (key, abort) = (key("claims", claim), Frame::Abort.encode());
-        for tries in 1..=TRIES {
-            match self.store.put(&key, abort.clone(), PutMode::Create).await {
-                Ok(Put::Landed(_)) => return Ok(Frame::Abort),
-                Ok(Put::Refused) => {
-                    if let Some((found, _)) = self.store.object(&key).await? {
-                        return Frame::decode(found);
-                    }
-                }
-                Ok(Put::Unknown(_)) => {}
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
-            }
-            self.store.pause(tries).await;
-        }
-        let context = format!("claim {claim:032x}: neither there nor given up");
-        Err(Error::new(
-            ErrorKind::Unavailable { retry_after: None },
-            context,
-        ))
-    }
-
-    /// Receives transactions.
-    ///
-    /// # Errors
-    /// Of the store or the queues.
-    pub(crate) async fn receive(&self) -> Result<Adopting> {
-        let how = Receive {
-            max: MESSAGES_MAX,
-            visibility: Some(ADOPTION),
-            wait: Duration::ZERO,
-        };
-        let mut adopting = Adopting::default();
-        for message in self.queues().receive(&self.atomic(), &how).await? {
-            let (parts, claim) = match self.transaction(&message).await {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
-                Err(error) if error.kind == ErrorKind::Malformed => continue,
-                Err(error) => return Err(error),
-            };
-            for (tree, records) in parts {
-                adopting.parts.entry(tree).or_default().push(records);
-            }
-            adopting.claims.extend(claim);
-            adopting.receipts.push(message.receipt);
-        }
-        Ok(adopting)
-    }
-
-    /// Reads the records of received transactions. `trees` has those that exist, as the catalogue
-    /// had them after the messages were received: a collection that was dropped takes its records
-    /// with it.
-    pub(crate) fn open(
-        adopting: &mut Adopting,
-        trees: BTreeMap<CollectionId, (Collection, Sealer)>,
-    ) -> Opened {
-        let mut opened = Opened::default();
-        for (id, (tree, sealer)) in trees {
-            let mut records = Vec::new();
-            for part in adopting.parts.remove(&id).unwrap_or_default() {
-                match message::decode_part(id, &sealer, part.clone()) {
-                    Ok(read) => records.extend(read),
-                    Err(_) => {
-                        let place = match tree.is_curated {
-                            true => Place::Proposals,
-                            false => Place::of_tree(tree.queues, &part),
-                        };
-                        let texts = opened.sealed.entry((id, place)).or_default();
-                        texts.push(message::to_text(&part));
-                    }
-                }
-            }
-            // A client without the key seals nothing: it read nothing either.
-            if !records.is_empty() {
-                opened.parts.push(Outgoing {
-                    tree,
-                    sealer,
-                    records,
-                });
-            }
-        }
-        opened
-    }
-
-    /// Sends the records of received transactions on, and removes their messages; their number.
-    ///
-    /// # Errors
-    /// Of the store or the queues. What was not finished is received again.
-    pub(crate) async fn adopt(
-        &self,
-        adopting: Adopting,
-        routed: &[Routed],
-        sealed: BTreeMap<Address, Vec<String>>,
-    ) -> Result<u64> {
-        let queue = self.atomic();
-        let mut texts = self.texts(routed)?;
-        for (at, parts) in sealed {
-            texts.entry(at).or_default().extend(parts);
-        }
-        if !self.guards.has(Guard::AtomicUntilSent) {
-            self.remove(&queue, &adopting.receipts).await?;
-        }
-        self.send_texts(texts).await?;
-        if self.guards.has(Guard::AtomicUntilSent) {
-            self.remove(&queue, &adopting.receipts).await?;
-        }
-        for claim in adopting.claims {
-            self.store.delete(&key("claims", claim)).await?;
-        }
-        Ok(adopting.receipts.len() as u64)
-    }
-
-    /// The records of a message in the ATOMIC queue, with the claim to free; none when it must
-    /// wait.
-    async fn transaction(&self, message: &Received) -> Result<Option<(Vec<Part>, Option<u128>)>> {
-        match Frame::decode(message::from_text(&message.body)?)? {
-            Frame::Transaction(parts) => Ok(Some((parts, None))),
-            Frame::Abort => Ok(Some((Vec::new(), None))),
-            Frame::Pointer(claim) => {
-                let found = self.claim_frame(claim).await?;
-                let standing = Standing::of(found.as_ref());
-                let frame = match on_pointer(standing, message.receives, self.guards) {
-                    OnPointer::Wait => return Ok(None),
-                    OnPointer::Occupy => self.give_up(claim).await?,
-                    OnPointer::SendOn | OnPointer::Drop => found.unwrap_or(Frame::Abort),
-                };
-                Ok(Some(match frame {
-                    Frame::Transaction(parts) => (parts, Some(claim)),
-                    // Its name stays occupied: a slow client must not create it.
-                    Frame::Abort | Frame::Pointer(_) => (Vec::new(), None),
-                }))
-            }
-        }
+        Ok(Peeked {
+            messages: self.queues().receive(queue, &PEEK).await?,
+            is_all: false,
+        })
     }
 
     /// Removes messages. One that stays is worked on again, without effect.
@@ -517,29 +289,6 @@ impl Pending<'_> {
         }
         Ok(())
     }
-}
-
-/// The outcome of a commit by a claim object. `cause`: why its creation was given up.
-fn told(fate: Result<Fate>, cause: Option<Error>) -> Result<()> {
-    let (fate, unread) = match fate {
-        Ok(fate) => (fate, None),
-        Err(error) => (Fate::Unknown, Some(error)),
-    };
-    let (kind, context) = match fate {
-        Fate::Committed => return Ok(()),
-        Fate::GivenUp => (
-            ErrorKind::Unavailable { retry_after: None },
-            "the transaction took too long and was given up: try again",
-        ),
-        Fate::Unknown => (
-            ErrorKind::Ambiguous,
-            "the transaction may have been committed",
-        ),
-    };
-    Err(match cause.or(unread) {
-        Some(cause) => Error::caused(kind, context, cause),
-        None => Error::new(kind, context),
-    })
 }
 
 /// Texts in calls to a queue, each within the bounds of one.

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Invariants:
-//! - REFLECT-1 `is_done` means that each record is in a page that landed, or is a dead letter since
-//!   a horizon refused it. Those of other pages are named.
-//! - REFLECT-2 a leaf takes records only while the tree leads to it: nothing is lost in a page that
-//!   an overwrite cut off.
+//! - REFLECT-1 `is_done` means that each record is in a page that landed, is a dead letter, or is
+//!   lost as [`Way`] allows. A horizon makes dead letters. Records of other pages are named.
+//! - REFLECT-2 a leaf takes records only while the tree leads to it. So none is lost in a page that
+//!   a late PUT without If-Match cut off.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::catalogue::{Collection, CollectionId};
 use crate::guard::Guard;
 use crate::index::{Entries, contradicted};
 use crate::sealing::What;
-use crate::tree::{Fence, Freshness, Landed, Tree, edition, random};
+use crate::tree::{Freshness, Landed, Tree, edition, random};
 
 /// For how long a dead slot stays in its page, at least. It is above the retention in the ATOMIC
 /// queue, twice that in pending-update queues (14 days each at SQS), and any skew of clocks. A
@@ -67,7 +67,9 @@ impl Reflected {
 pub(crate) struct Way<'a> {
     /// The collection, or the index.
     pub(crate) collection: &'a Collection,
-    pub(crate) fence: Fence,
+    /// Whether records are lost when another client was faster to write their page: those of a
+    /// Naive transaction.
+    pub(crate) is_lost_to_others: bool,
     /// When it ends, by the monotonic clock: a leaf that is read later is not written.
     pub(crate) until: Duration,
 }
@@ -236,8 +238,10 @@ async fn leaf(tree: &Tree<'_>, way: Way<'_>, id: PageId, records: Vec<Record>) -
     let Some(change) = applied.change else {
         return Ok(done);
     };
-    if tree.write(id, &held, &change, way.fence).await? == Landed::Unsure {
-        return Ok(OfLeaf::default());
+    match tree.write(id, &held, &change).await? {
+        Landed::Yes => {}
+        Landed::Outrun if way.is_lost_to_others => return Ok(done),
+        Landed::Outrun | Landed::Unsure => return Ok(OfLeaf::default()),
     }
     let pages = change.created.iter().map(|(_, page)| page);
     let pages: Vec<&Page> = pages.chain([&change.page]).collect();

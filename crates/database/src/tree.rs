@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - TREE-1 a page that a split made is created before the page that leads to it is replaced.
-//! - TREE-2 a page is replaced by If-Match on the version that the change was made from; only a
-//!   Naive transaction overwrites.
+//! - TREE-2 a page is replaced by If-Match on the version that the change was made from. So no
+//!   write takes back a split, that of a Naive transaction neither.
 //! - TREE-3 a change that was refused, or whose outcome is unknown, is dropped. Its caller deletes
 //!   nothing, and a new page is never deleted: structure decides.
 //! - TREE-4 a page that a link leads to and that is not there is read again; its keys are never
@@ -47,21 +47,14 @@ pub(crate) enum Freshness {
     Now,
 }
 
-/// Whether a page is replaced only as the version that it was read as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fence {
-    /// By If-Match.
-    IfMatch,
-    /// Never: the write of a Naive transaction.
-    Overwrite,
-}
-
 /// What became of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Landed {
     /// The page has its next version.
     Yes,
-    /// Another client was faster, or the outcome is unknown.
+    /// Another client was faster: the page has none of it.
+    Outrun,
+    /// The outcome is unknown.
     Unsure,
 }
 
@@ -348,22 +341,14 @@ impl Tree<'_> {
     }
 
     /// Writes a change of the page `id`, which was read as `old`.
-    pub(crate) async fn write(
-        &self,
-        id: PageId,
-        old: &Held,
-        change: &Change,
-        fence: Fence,
-    ) -> Result<Landed> {
+    pub(crate) async fn write(&self, id: PageId, old: &Held, change: &Change) -> Result<Landed> {
         let is_right_first = self.guards.has(Guard::RightPageFirst);
-        if is_right_first && self.create(change).await? == Landed::Unsure {
+        if is_right_first && self.create(change).await? != Landed::Yes {
             return Ok(Landed::Unsure);
         }
-        let mode = match fence {
-            Fence::IfMatch if self.guards.has(Guard::PageIfMatch) => {
-                PutMode::Update(old.version.clone())
-            }
-            _ => PutMode::Overwrite,
+        let mode = match self.guards.has(Guard::PageIfMatch) {
+            true => PutMode::Update(old.version.clone()),
+            false => PutMode::Overwrite,
         };
         let now = self.now();
         let put = self
@@ -385,6 +370,7 @@ impl Tree<'_> {
         }
         match put.map(|(put, _)| put) {
             Ok(Put::Unknown(_)) if !self.guards.has(Guard::UnknownIsNotLanded) => Ok(Landed::Yes),
+            Ok(Put::Refused) => Ok(Landed::Outrun),
             Ok(_) => Ok(Landed::Unsure),
             Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) => Ok(Landed::Unsure),
             Err(error) => Err(error),
@@ -476,7 +462,7 @@ impl Tree<'_> {
             let Some(change) = posted.change else {
                 continue;
             };
-            let landed = self.write(parent.id, &parent.held, &change, Fence::IfMatch);
+            let landed = self.write(parent.id, &parent.held, &change);
             if landed.await? == Landed::Yes {
                 rest.extend(change.separators);
             }

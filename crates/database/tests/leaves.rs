@@ -384,10 +384,14 @@ fn a_vacuum_waits_for_what_is_hidden_in_a_queue_without_a_page() {
         update(&writer, Level::Basic, &[9], "new").await;
         let queues = queues(&model, backend);
         let orphan = move_to_orphan(&*queues, Duration::from_secs(600)).await;
-        let refused = writer
-            .vacuum(Duration::ZERO)
-            .await
-            .expect_err("it is pending");
+        let done = writer.vacuum(Duration::ZERO).await;
+        if backend == Backend::Bucket {
+            // A peek there shows hidden messages too, so the update is finished before.
+            assert_eq!(done.expect("nothing is pending").queues, 1);
+            assert_eq!(all(&model, backend).await["0009"], "new");
+            return;
+        }
+        let refused = done.expect_err("it is pending");
         assert!(
             matches!(refused.kind, ErrorKind::Unavailable { .. }),
             "{refused}"

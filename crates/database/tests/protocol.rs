@@ -5,7 +5,7 @@ mod stage;
 use std::time::Duration;
 
 use fader_cloud::model::{Latency, Model, Profile};
-use fader_cloud::{Clock, ErrorKind};
+use fader_cloud::{Clock, ErrorKind, RequestKind, Usage};
 use fader_database::{Database, Level, Options, Transaction};
 use stage::{Backend, client, database, model, on_all, run};
 
@@ -362,6 +362,42 @@ fn naive_transactions_lose_updates() {
 }
 
 #[test]
+fn naive_transactions_that_split_a_page_at_once_leave_a_tree_that_works() {
+    let mut profile = Profile::default();
+    let latency = Latency::LogNormal {
+        median: Duration::from_millis(25),
+        sigma: 0.5,
+    };
+    profile.objects.get.latency = latency.clone();
+    profile.objects.put.latency = latency;
+    let model = Model::new(profile);
+    let executor = model.executor.clone();
+    executor.run(async move {
+        let first = database(&model, "first", Backend::Service).await;
+        let mut clients = Vec::new();
+        for number in 0..8 {
+            clients.push(client(&model, &format!("client{number}"), Backend::Service).await);
+        }
+        let commits = clients.iter().enumerate().map(async |(own, client)| {
+            for round in 0..30 {
+                let key = format!("{:03}", (round * 37 + own) % 240);
+                put_all(client, Level::Naive, &[(&key, "of a naive transaction")]).await;
+            }
+        });
+        futures_util::future::join_all(commits).await;
+        let after: Vec<String> = (0..240).map(|key| format!("{key:03}")).collect();
+        let after: Vec<(&str, &str)> = after.iter().map(|key| (key.as_str(), "basic")).collect();
+        put_all(&first, Level::Basic, &after).await;
+        first.settle().await.expect("the tree takes records");
+        let reader = client(&model, "reader", Backend::Service).await;
+        let found = all(&reader).await;
+        let kept = found.iter().filter(|line| line.ends_with("=basic")).count();
+        assert_eq!(kept, 240, "records of a basic transaction are there");
+    });
+    executor.shut_down();
+}
+
+#[test]
 fn requests_count_for_the_stage_of_their_work() {
     let model = model(1);
     let executor = model.executor.clone();
@@ -413,4 +449,37 @@ fn a_queue_that_takes_long_to_read_is_checkpointed() {
         let mut transaction = reader.begin(Level::Basic);
         assert_eq!(get(&mut transaction, "a").await.as_deref(), Some("1"));
     });
+}
+
+/// Requests of a kind that were answered since a reading of the meter.
+fn requests(model: &Model, before: &Usage, kind: RequestKind) -> u64 {
+    let used = model.meter.usage().since(before);
+    let of_kind = used.counts().filter(|(own, ..)| *own == kind);
+    of_kind.map(|(_, _, count)| count.requests).sum()
+}
+
+#[test]
+fn a_checkpoint_takes_all_messages_of_a_queue_in_a_bucket_at_once() {
+    for level in [Level::Basic, Level::Atomic] {
+        let model = model(1);
+        let executor = model.executor.clone();
+        let of_model = model.clone();
+        executor.run(async move {
+            let writer = database(&of_model, "writer", Backend::Bucket).await;
+            for count in 0..30 {
+                put_all(&writer, level, &[("key", &count.to_string())]).await;
+            }
+            let before = of_model.meter.usage();
+            let done = writer.settle().await.expect("a cloud without faults");
+            let of_kind = |kind| requests(&of_model, &before, kind);
+            assert_eq!((done.applied, done.pages), (30, 1), "{level}");
+            // The page; at Atomic also the message that takes the records to their queue.
+            let puts = 1 + u64::from(level == Level::Atomic);
+            assert_eq!(of_kind(RequestKind::ObjectPut), puts, "{level}");
+            // Each queue once, the ATOMIC queue too.
+            assert_eq!(of_kind(RequestKind::ObjectList), 2, "{level}");
+            assert_eq!(all(&writer).await, ["key=29"]);
+        });
+        executor.shut_down();
+    }
 }

@@ -32,8 +32,8 @@ use super::state::{Operation, Seen};
 use super::store::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
-    QueueCounts, QueueSettings, Queues, Receipt, Receive, Received, WAIT_MAX, check_count,
-    check_texts, check_visibility,
+    PEEKED_BYTES_MAX, Peeked, QueueCounts, QueueSettings, Queues, Receipt, Receive, Received,
+    WAIT_MAX, check_count, check_texts, check_visibility,
 };
 use crate::runtime::Runtime;
 
@@ -134,9 +134,9 @@ impl BucketQueues {
 }
 
 impl Catalog {
-    /// A peek: all in its own call, and nothing written (BQUEUE-9). Segments without a state come
-    /// first: they cost one request.
-    async fn peek(&self, known: &Known, max: usize) -> Result<Vec<Received>> {
+    /// A receive with visibility 0: all in its own call, and nothing written (BQUEUE-9). Segments
+    /// without a state come first: they cost one request.
+    async fn receive_shown(&self, known: &Known, max: usize) -> Result<Vec<Received>> {
         let mut pages = known.receiver.pages();
         loop {
             let page = known.receiver.page(&mut pages).await?;
@@ -200,38 +200,39 @@ impl Catalog {
         let Some(bodies) = handle.read_segment().await? else {
             return Ok(Vec::new());
         };
-        let had_state = seen.is_some();
-        let messages = visible.into_iter().take(max).map(|index| {
-            let entry = seen.as_ref().map(|seen| &seen.state.entries[index]);
-            let receives = entry.map_or(0, |entry| entry.receives) + 1;
-            handle.message(index, &bodies, receives, Holding::Peek { had_state })
-        });
-        Ok(messages.collect())
+        let visible = visible.into_iter().take(max);
+        Ok(peeked(&handle, &bodies, seen.as_ref(), visible))
     }
 
-    /// All messages that were not removed, hidden or not; `None` if they are more than `max`.
-    async fn peek_all(&self, known: &Known, max: usize) -> Result<Option<Vec<String>>> {
+    /// Messages that were not removed, hidden or not.
+    async fn peek(&self, known: &Known, max: usize) -> Result<Peeked> {
         let mut pages = known.receiver.pages();
-        let mut texts = Vec::new();
+        let mut peeked = Peeked::default();
+        let mut bytes = 0;
         loop {
             let page = known.receiver.page(&mut pages).await?;
-            for some in page.segments.chunks(LOOKS) {
-                let reads = some.iter().map(|shown| self.texts(known, shown));
-                for found in join_all(reads).await {
-                    texts.extend(found?);
-                }
-                if max < texts.len() {
-                    return Ok(None);
+            let segments = stream::iter(page.segments);
+            let mut reads = segments
+                .map(|shown| async move { self.left(known, &shown).await })
+                .buffered(LOOKS);
+            while let Some(found) = reads.next().await {
+                let found = found?;
+                bytes += found.iter().map(|one| one.body.len()).sum::<usize>();
+                peeked.messages.extend(found);
+                if max < peeked.messages.len() || PEEKED_BYTES_MAX < bytes {
+                    peeked.messages.truncate(max);
+                    return Ok(peeked);
                 }
             }
             if page.is_last {
-                return Ok(Some(texts));
+                peeked.is_all = true;
+                return Ok(peeked);
             }
         }
     }
 
     /// The messages of a segment that were not removed.
-    async fn texts(&self, known: &Known, shown: &Shown) -> Result<Vec<String>> {
+    async fn left(&self, known: &Known, shown: &Shown) -> Result<Vec<Received>> {
         let seen = match self.look(known, shown).await? {
             Some(seen) => seen,
             // Removed to the last one.
@@ -241,15 +242,14 @@ impl Catalog {
         let Some(bodies) = handle.read_segment().await? else {
             return Ok(Vec::new());
         };
-        let is_there = |index: usize| {
-            let entry = seen.as_ref().and_then(|seen| seen.state.entries.get(index));
+        let is_left = |index: &usize| {
+            let entry = seen
+                .as_ref()
+                .and_then(|seen| seen.state.entries.get(*index));
             entry.is_none_or(|entry| !entry.is_removed)
         };
-        let texts = bodies.into_iter().enumerate();
-        Ok(texts
-            .filter(|(index, _)| is_there(*index))
-            .map(|(_, text)| text)
-            .collect())
+        let left = (0..bodies.len()).filter(is_left);
+        Ok(peeked(&handle, &bodies, seen.as_ref(), left))
     }
 
     /// Claims messages of a segment; none if another process was faster, or the claim is over
@@ -297,6 +297,22 @@ impl Catalog {
     }
 }
 
+/// Messages of a segment as a peek shows them.
+fn peeked(
+    handle: &SegmentHandle,
+    bodies: &[String],
+    seen: Option<&Seen>,
+    indices: impl Iterator<Item = usize>,
+) -> Vec<Received> {
+    let had_state = seen.is_some();
+    let messages = indices.map(|index| {
+        let entry = seen.and_then(|seen| seen.state.entries.get(index));
+        let receives = entry.map_or(0, |entry| entry.receives) + 1;
+        handle.message(index, bodies, receives, Holding::Peek { had_state })
+    });
+    messages.collect()
+}
+
 #[async_trait]
 impl Queues for BucketQueues {
     async fn create(&self, queue: &str, settings: &QueueSettings) -> Result<()> {
@@ -334,9 +350,9 @@ impl Queues for BucketQueues {
         Ok(ids.into_iter().map(Ok).collect())
     }
 
-    async fn peek_all(&self, queue: &str, max: usize) -> Result<Option<Vec<String>>> {
+    async fn peek(&self, queue: &str, max: usize) -> Result<Option<Peeked>> {
         let known = self.0.queue(queue).await?;
-        self.0.peek_all(&known, max).await
+        self.0.peek(&known, max).await.map(Some)
     }
 
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>> {
@@ -355,7 +371,7 @@ impl Queues for BucketQueues {
             let settings = known.settings.settings;
             let visibility = how.visibility.unwrap_or(settings.visibility);
             let is_empty = if visibility.is_zero() {
-                let found = inner.peek(&known, how.max).await?;
+                let found = inner.receive_shown(&known, how.max).await?;
                 if !found.is_empty() {
                     return Ok(found);
                 }

@@ -334,7 +334,7 @@ fn a_claim_commits_once_or_never() {
     assert!(1_000 < states, "{states} states");
 }
 
-/// It shows CLAIM-1, CLAIM-2, PENDING-2 and DB-8.
+/// It shows CLAIM-1, CLAIM-2, ATOMIC-2 and DB-8.
 #[test]
 fn every_removed_rule_of_claims_is_caught() {
     let mutants = [

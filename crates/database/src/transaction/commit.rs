@@ -18,7 +18,6 @@ use crate::reflect::{Way, reflect};
 use crate::routing::{Outgoing, Routed};
 use crate::sealing::What;
 use crate::store::{Store, key};
-use crate::tree::Fence;
 
 /// Bytes of own records that no page is known to have, from which on a commit checkpoints.
 const OWN_BYTES_MAX: usize = 16 << 20;
@@ -103,7 +102,7 @@ impl Transaction {
         let inner = &self.database.0;
         let Written { entries, records } = written;
         if self.level == Level::Naive {
-            return self.overwrite([entries, records].concat()).await;
+            return self.write_pages([entries, records].concat()).await;
         }
         let entries_count = entries.len();
         let parts = inner.outgoing([entries, records].concat())?;
@@ -155,13 +154,14 @@ impl Transaction {
         }
     }
 
-    /// Writes the pages as they are: what other clients wrote meanwhile is lost.
-    async fn overwrite(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
+    /// Writes the pages at once. Records of a page that another client was faster to write are
+    /// lost.
+    async fn write_pages(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
         for (collection, records) in parts {
             let tree = self.database.0.tree(&self.commit, &collection)?;
             let way = Way {
                 collection: &collection,
-                fence: Fence::Overwrite,
+                is_lost_to_others: true,
                 until: Duration::MAX,
             };
             let done = reflect(&tree, way, records).await?;

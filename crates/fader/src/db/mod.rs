@@ -49,7 +49,7 @@ Examples:
   fader db cost file://$PWD/shop --metrics > /var/lib/node_exporter/shop.prom
 
 Levels, each with the promises of those before it (docs/how-to/database.md):
-  naive       none: what others write at the same time gets lost
+  naive       none: a change gets lost when another of its page comes first
   basic       no acknowledged write is lost
   monotonic   a session reads its own writes, and never backwards
   atomic      a transaction takes effect whole, or not at all

@@ -1,6 +1,7 @@
 //! Runs that are told step by step, each for a rule whose absence few seeds notice.
 
 mod disk;
+mod index;
 mod leaves;
 mod token;
 
@@ -16,7 +17,15 @@ use crate::cloud::Failure;
 type Script = fn(Guards) -> Option<Failure>;
 
 /// The scripts, each with the rule that it needs.
-pub(super) const SCRIPTS: [(Guard, Script); 6] = [
+pub(super) const SCRIPTS: [(Guard, Script); 8] = [
+    (
+        Guard::EntriesForUnaware,
+        index::writer_that_does_not_know_the_index,
+    ),
+    (
+        Guard::EntriesFirst,
+        index::writer_that_is_cut_off_between_two_sends,
+    ),
     (Guard::EntriesOfHidden, updates_before_insert),
     (Guard::ForwardFirst, leaves::no_sends_while_forwarding),
     (Guard::LeafOfTree, leaves::update_of_a_page_that_was_cut_off),
