@@ -1,5 +1,6 @@
-"""The database beside SQLite, on one folder: import in order and in random order, a full scan, and
-point reads of a tree in memory.
+"""The paper's bookstore in virtual time, and the database beside SQLite.
+
+On one folder both import in order and in random order, and scan. Reads are of a tree in memory.
 
 SQLite writes a WITHOUT ROWID table with synchronous=FULL; its reads are those of a prepared SELECT
 in C (`sqlite_reads.c`). Both sides run in turns. A record of ours is a JSON object with its key in
@@ -24,6 +25,41 @@ READS = 300_000
 # A key and a value of 100 bytes together.
 VALUE_BYTES = 84
 BATCH = 10_000
+
+
+LEVELS = ["basic", "monotonic", "atomic"]
+
+
+def bookstore(report, name, words, fastest, price_max):
+    """Times and prices of each level as ratios to Naive's, of `fader measure bookstore`.
+    `fastest` has the least ratio of times for each level; none is judged without."""
+    said = subprocess.run([servers.BINARY, "measure", "bookstore", *words], check=True,
+                          capture_output=True, text=True).stdout
+    found = dict()
+    for level, faster, price in re.findall(
+            r"^(\w+): ([\d.]+) times as fast as naive, ([\d.]+) of its price", said, re.M):
+        found[level] = float(faster), float(price)
+    for level in LEVELS:
+        faster, price = found[level]
+        least = fastest.get(level)
+        if least is None:
+            report.series(f"{name}, {level}: naive's time / its", [faster], "")
+        else:
+            report.promise(f"{name}, {level}: {faster:.2f} times as fast as naive",
+                           least <= faster, least)
+        if level == "atomic" and price_max is not None:
+            report.promise(f"{name}, {level}: {price:.3f} of naive's price",
+                           price <= price_max, price_max)
+        else:
+            report.series(f"{name}, {level}: its price / naive's", [price], "")
+
+
+def bookstores(report):
+    bookstore(report, "2007, as the paper", [], {"basic": 2.8, "monotonic": 2.8, "atomic": 4}, None)
+    bookstore(report, "2007, parallel", ["--parallel"], {}, None)
+    steady = ["--year", "2026", "--products", "1000", "--rate", "10", "--transactions", "640"]
+    for queues in ["sqs", "bucket"]:
+        bookstore(report, f"2026, {queues}", [*steady, "--queues", queues], {}, 0.5)
 
 
 def key(number):
@@ -164,6 +200,7 @@ def compare_reads(options, report, folder):
 
 
 def run(options, report):
+    bookstores(report)
     count = RECORDS_SMALL if options.small else RECORDS
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         folder = pathlib.Path(scratch)

@@ -257,6 +257,7 @@ fn benchmark(score: &mut Score, begun: Instant) -> Result<bool> {
         "generator",
         "checker",
         "cloud",
+        "database",
         "s3",
     ];
     let native = native.map(|name| {

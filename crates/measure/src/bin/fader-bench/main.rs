@@ -11,6 +11,7 @@ mod checker;
 mod client;
 mod cloud;
 mod crash;
+mod database;
 mod disk;
 mod drive;
 mod generator;
@@ -18,6 +19,7 @@ mod load;
 mod machine;
 mod memory;
 mod one_node;
+mod one_object;
 mod report;
 mod s3;
 mod select;
@@ -67,6 +69,9 @@ enum Command {
     /// Queues and domains in a bucket, in virtual time; durable sends to a folder, against a bare
     /// loop of the file system's calls.
     Cloud(Options),
+    /// The database on object storage, in virtual time: commits of 64 clients against one's, and
+    /// against a table with one manifest; idle and silent clients.
+    Database(Options),
     /// Queues against ElasticMQ's, long polls, and receives that wait.
     Sqs(sqs::Options),
     /// Objects against MinIO's, and against files of nginx.
@@ -169,6 +174,7 @@ fn main() -> ExitCode {
         Command::Sqs(options) => sqs::run(&options),
         Command::S3(options) => s3::run(&options),
         Command::Cloud(options) => cloud::run(&options),
+        Command::Database(options) => database::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
         Command::Words(options) => words::run(&options).map(|()| true),

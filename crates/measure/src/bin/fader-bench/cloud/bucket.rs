@@ -18,8 +18,8 @@ use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use super::one_object::OneObject;
 use crate::Options;
+use crate::one_object::OneObject;
 use crate::report::{Finding, Target};
 
 /// How long throughput is measured.

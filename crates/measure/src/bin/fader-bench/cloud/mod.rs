@@ -2,7 +2,6 @@
 
 mod bucket;
 mod folder;
-mod one_object;
 
 use anyhow::Result;
 

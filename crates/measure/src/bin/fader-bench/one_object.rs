@@ -1,6 +1,7 @@
-//! The peer: a queue in one object, changed by compare-and-swap, with group commit.
+//! A peer: a queue in one object, changed by compare-and-swap, with group commit.
 //!
-//! It does what a send, a receive and a remove of the contract do, and no more.
+//! It does what a send, a receive and a remove of the contract do, and no more. A send is also what
+//! a commit does to the manifest of a table: it names one more object.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersi
 
 /// A queue in one object, as one process uses it.
 #[derive(Clone, Debug)]
-pub(super) struct OneObject(Arc<Inner>);
+pub(crate) struct OneObject(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -83,7 +84,7 @@ impl Messages {
 }
 
 impl OneObject {
-    pub(super) fn new(objects: Arc<dyn ObjectStore>, runtime: Runtime) -> Self {
+    pub(crate) fn new(objects: Arc<dyn ObjectStore>, runtime: Runtime) -> Self {
         OneObject(Arc::new(Inner {
             objects,
             runtime,
