@@ -18,7 +18,7 @@ from sdb_calls import asking, put, select
 
 EARLIER = os.environ.get("FADER_EARLIER_BIN")
 EARLIER_VERSION = 3
-NEWEST = 6
+NEWEST = 7
 # What a client tries again: nothing was promised.
 RETRYABLE = {"ServiceUnavailable", "InternalError"}
 
@@ -127,13 +127,13 @@ def cluster(request, tmp_path):
         yield running
 
 
-def beginning_as(version):
-    """Runs with this binary held to a version, and with the earlier binary itself."""
-    names = [f"version-{version}", "real"]
-    return pytest.mark.parametrize("cluster", [version, None], indirect=True, ids=names)
+def beginning_as(*versions):
+    """Runs with this binary held to each version, and with the earlier binary itself."""
+    names = [*(f"version-{version}" for version in versions), "real"]
+    return pytest.mark.parametrize("cluster", [*versions, None], indirect=True, ids=names)
 
 
-@beginning_as(3)
+@beginning_as(3, NEWEST - 1)
 def test_each_member_is_replaced_under_load(cluster):
     assert cluster.version() == cluster.oldest
     with Load(cluster) as load:

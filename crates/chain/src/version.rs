@@ -21,8 +21,10 @@ impl Version {
     pub const FIFTH: Version = Version(5);
     /// The first with up to a hundred nodes, of which five have the system chain.
     pub const SIXTH: Version = Version(6);
+    /// The first whose processes tell each other codes of failures, and no texts.
+    pub const SEVENTH: Version = Version(7);
     /// The greatest that this code speaks. It speaks all from [`Version::OLDEST`] on.
-    pub const NEWEST: Version = Version::SIXTH;
+    pub const NEWEST: Version = Version::SEVENTH;
 
     /// What the version of a cluster becomes whose processes speak up to these. `None` stands for
     /// one that is missing, and of which it is unknown with what it comes back.

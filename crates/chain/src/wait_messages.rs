@@ -1,7 +1,7 @@
 //! What a chain waits for, and why it is not restored, in words for people.
 //!
-//! They are said where a wait is known, not where it is shown. A process that is asked by another
-//! sends words, so that one of an older version shows what it does not know.
+//! They are said where a wait is shown. Processes of a cluster below version 7 send these words
+//! to each other. From version 7 on they send codes.
 //!
 //! Deliberately absent: what is waited for; that is `waiting`'s to say.
 
@@ -116,9 +116,19 @@ pub fn damage(name: &str) -> String {
     )
 }
 
-/// What a chain waits for whose member at this node has failed, as these words say.
-pub fn failed(name: &str, words: &str) -> String {
-    format!("for the member of {name}, which {words}: it restarts by itself")
+/// What a chain waits for whose member at a node has failed so many times in a row. The last
+/// failure has this code.
+pub fn failed(name: &str, times: u32, why: &str, code: &str) -> String {
+    let often = match times {
+        0 | 1 => "failed".to_owned(),
+        times => format!("failed {times} times"),
+    };
+    format!("for the member of {name}, which {often} ({why}; {code}): it restarts by itself")
+}
+
+/// What a chain waits for by the word of a newer process, whose code is not known here.
+pub fn newer(code: &str) -> String {
+    format!("for what a newer version of Fader calls {code}")
 }
 
 /// What a chain waits for whose member has what the others have not.
@@ -165,8 +175,7 @@ fn fill(name: &str, filling: &TransferProgress, naming: &impl Fn(NodeId) -> Stri
 }
 
 /// What a domain's change to the mode `strong` waits for.
-pub fn draining(domain: &str, absent: Vec<String>, silent: Vec<String>) -> Option<String> {
-    let is_empty = absent.is_empty() && silent.is_empty();
+pub fn draining(domain: &str, absent: Vec<String>, silent: Vec<String>) -> String {
     let mut why = format!("domain {domain} is draining");
     if !absent.is_empty() {
         let absent = list(absent.into_iter());
@@ -179,7 +188,7 @@ pub fn draining(domain: &str, absent: Vec<String>, silent: Vec<String>) -> Optio
         let silent = list(silent.into_iter());
         why += &format!(", for {silent} to answer what it holds");
     }
-    (!is_empty).then_some(why)
+    why
 }
 
 /// What a chain waits for that has not begun.

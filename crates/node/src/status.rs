@@ -175,6 +175,22 @@ impl HealthCause {
         }
     }
 
+    /// What the store or the operating system said of it.
+    pub(crate) fn detail(&self) -> Option<&str> {
+        match self {
+            HealthCause::Full { context }
+            | HealthCause::Store { context }
+            | HealthCause::Damaged { context } => Some(context),
+            HealthCause::MemberFailed(failure) => failure.cause.detail(),
+            HealthCause::OfChain { cause, .. } => cause.detail(),
+            HealthCause::BlockMissing
+            | HealthCause::Broken
+            | HealthCause::MemberDamaged
+            | HealthCause::MemberAhead { .. }
+            | HealthCause::MembersKilled => None,
+        }
+    }
+
     /// The disk has no room, and what was to be written.
     pub(crate) fn full(error: &dyn std::error::Error) -> Self {
         HealthCause::Full {

@@ -70,7 +70,7 @@ impl World {
         let end = Instant::now() + PATIENCE;
         while let Err(error) = put(&self.node, key, &bytes(seed)).await {
             let is_later = match &error {
-                NotPut::Body(Trouble::Unavailable { .. }) => true,
+                NotPut::Body(Trouble::Unavailable(_)) => true,
                 NotPut::Command(error) => error.reason.is_some(),
                 NotPut::Body(_) => false,
             };

@@ -25,7 +25,7 @@ use crate::request::Limits;
 use crate::service::{Context, Wait};
 use crate::simpledb::metadata_key;
 use crate::steps::{self, Action, Step};
-use crate::{CollectionId, Failure, Kind, Mode, Reason, View, ViewError};
+use crate::{CollectionId, Failure, Kind, Mode, Reason, Rule, View, ViewError};
 
 /// A request about a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +81,8 @@ pub enum Refusal {
     #[error(transparent)]
     Failed(#[from] Failure),
     /// It can never be carried out.
-    #[error("{0}")]
-    Invalid(String),
+    #[error(transparent)]
+    Invalid(#[from] Rule),
 }
 
 /// A move on its way.

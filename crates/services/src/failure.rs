@@ -6,36 +6,79 @@ use crate::forward::wire::Wire;
 use crate::service::Meaning;
 use crate::{Reason, ViewError};
 
+/// What stands behind the sentence of a reason where a write may have taken effect.
+const UNSURE: &str = "; it is not known whether the write took effect";
+
+/// Why a request is not carried out now. `Display` is a sentence for people, without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// Why.
+    pub reason: Reason,
+    /// Whether a write may have taken effect, and the reason does not say so itself.
+    pub is_unsure: bool,
+    /// What is shown in place of the reason's sentence: of the store what it said itself.
+    pub detail: Option<Box<str>>,
+}
+
+impl Unavailable {
+    /// What is known of it where an older process sent its sentence alone.
+    fn of_words(reason: Reason, words: &str) -> Self {
+        let sentence = reason.sentence();
+        let (is_unsure, rest) = match words.strip_suffix(UNSURE) {
+            Some(rest) if words != sentence => (true, rest),
+            _ => (false, words),
+        };
+        Unavailable {
+            reason,
+            is_unsure,
+            detail: (rest != sentence).then(|| rest.into()),
+        }
+    }
+}
+
+impl std::fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sentence = self.reason.sentence();
+        f.write_str(self.detail.as_deref().unwrap_or(sentence))?;
+        f.write_str(if self.is_unsure { UNSURE } else { "" })
+    }
+}
+
+impl From<Reason> for Unavailable {
+    fn from(reason: Reason) -> Self {
+        Unavailable {
+            reason,
+            is_unsure: false,
+            detail: None,
+        }
+    }
+}
+
 /// Why nothing came of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// No member answers now. The same may be asked again.
-    #[error("{words}")]
-    Later {
-        /// Why.
-        reason: Reason,
-        /// The reason's sentence, with what is added to it; of the store its own words.
-        words: String,
-    },
+    #[error("{0}")]
+    Later(Unavailable),
     /// The store could not be read.
     #[error(transparent)]
     Unreadable(#[from] ViewError),
 }
 
 impl Failure {
-    /// What was told in words alone: an outage where a reason's sentence stands in them, else a
-    /// failure of the store.
+    /// What a process of an older version told in words alone. It is an outage where a reason's
+    /// sentence stands in them, else a failure of the store.
     pub fn of_words(words: String) -> Self {
         match Reason::of(&words) {
             Reason::Store => Failure::Unreadable(ViewError::Told { words }),
-            reason => Failure::Later { reason, words },
+            reason => Failure::Later(Unavailable::of_words(reason, &words)),
         }
     }
 
     /// The reason by which the request is refused.
     pub fn reason(&self) -> Reason {
         match self {
-            Failure::Later { reason, .. } => *reason,
+            Failure::Later(why) => why.reason,
             Failure::Unreadable(_) => Reason::Store,
         }
     }
@@ -51,14 +94,17 @@ impl Failure {
 
 impl From<Reason> for Failure {
     fn from(reason: Reason) -> Self {
-        Failure::Later {
-            reason,
-            words: reason.sentence().to_owned(),
-        }
+        Failure::Later(reason.into())
     }
 }
 
-/// Nodes of every version tell it in words alone.
+impl From<Unavailable> for Failure {
+    fn from(why: Unavailable) -> Self {
+        Failure::Later(why)
+    }
+}
+
+/// In a cluster below version 7 it is told in words alone; see `forward::coded` for the others.
 impl Wire for Failure {
     fn put(&self, out: &mut Vec<u8>) {
         self.to_string().put(out);
@@ -73,7 +119,7 @@ impl Wire for Failure {
 mod tests {
     use super::*;
 
-    /// What another process makes of it.
+    /// What a process of an older cluster makes of it.
     fn told(failure: &Failure) -> Failure {
         let mut bytes = Vec::new();
         failure.put(&mut bytes);
@@ -90,12 +136,30 @@ mod tests {
                 assert_eq!(failure.meaning(), Meaning::Later(reason));
             }
         }
-        let full = Failure::Later {
-            reason: Reason::Store,
-            words: "no space left on device".to_owned(),
-        };
+        let full = Failure::Later(Unavailable {
+            detail: Some("no space left on device".into()),
+            ..Reason::Store.into()
+        });
         assert_eq!(full.meaning(), Meaning::Unreadable);
         assert_eq!(told(&full).meaning(), Meaning::Unreadable);
+    }
+
+    #[test]
+    fn words_of_an_older_process_say_whether_a_write_may_have_taken_effect() {
+        let unsure = Failure::Later(Unavailable {
+            is_unsure: true,
+            ..Reason::Unconfirmed.into()
+        });
+        let words = "too few members confirmed it in time; it is not known whether the write took \
+                     effect";
+        assert_eq!(unsure.to_string(), words);
+        assert_eq!(told(&unsure), unsure);
+        let more = Failure::of_words("the node is stopping for an upgrade".to_owned());
+        let Failure::Later(why) = &more else {
+            panic!("{more:?}");
+        };
+        assert_eq!((why.reason, why.is_unsure), (Reason::Stopping, false));
+        assert_eq!(more.to_string(), "the node is stopping for an upgrade");
     }
 
     #[test]

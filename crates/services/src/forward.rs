@@ -5,9 +5,10 @@
 //! asked := version:u8=2  0 account request demand | 1 account request demand | 2 command
 //!          | 3 account domain | 4 | 5 account service:u8 request demand towards | 6 name
 //!          | 7 question
-//! told  := version:u8=2  0 refused | 1 answered receipt | 2 error | 3 | 4 refusal
-//!          | 5 error receipt | 6 mode | 7 waits | 8 service:u8 reply receipt
-//!          | 9 service:u8 refusal receipt | 10 answer
+//! told  := version:u8=2  0 words | 1 answered receipt | 2 error | 3 | 4 refusal
+//!          | 5 error receipt | 6 mode | 7 words* | 8 service:u8 reply receipt
+//!          | 9 service:u8 refusal receipt | 10 answer | 11 failure
+//!          | 12 service:u8 failure receipt | 13 wait*
 //!
 //! question := 0 name | 1 key | 2 | 3 name id
 //! answer   := 0 row? | 1 key? | 2 key* | 3 (collection attempt)?
@@ -23,15 +24,21 @@
 //!
 //! Question 7 and its answer 10, about the catalog, came with version 6.
 //!
+//! Answers 11, 12 and 13 came with version 7 (`coded`, `waits`). In place of 0 and 7, and of
+//! refusals with a code of Fader's own, they have that code with its arguments. Before, the code
+//! was found in a text.
+//!
 //! Structures are their fields in order. A choice is a byte and what follows from it; an option is
 //! a list of at most one. Numbers are varints, those with a sign folded; texts are UTF-8.
 //!
 //! Deliberately absent: who is asked, and when it is given up; that is the node's.
 
 mod catalog;
+mod coded;
 mod level;
 mod service;
 mod simpledb;
+mod waits;
 pub(crate) mod wire;
 
 use bytes::Bytes;
@@ -46,6 +53,7 @@ use crate::simpledb::{CostedReply, Error};
 use crate::steps::{self, Taken};
 use crate::{CollectionId, Failure, Kind, Mode, Poll};
 
+pub use waits::MemberWait;
 use wire::Wire;
 
 const VERSION: u8 = 2;
@@ -118,10 +126,12 @@ pub enum ForwardedReply {
     Request(Outcome, ReplyMetadata),
     /// How the mode of a collection stands; none when there is no such collection.
     Mode(Option<DomainMode>),
-    /// What a member waits for, in words.
-    Why(Vec<String>),
+    /// What a member waits for.
+    Why(Vec<MemberWait>),
     /// What the catalog has.
     Catalog(CatalogAnswer),
+    /// A refusal whose code is a newer process's: this is the code's name (WIRE-1).
+    UnknownCode(String),
 }
 
 impl ForwardedRequest {
@@ -229,14 +239,29 @@ impl ForwardedReply {
     pub fn encode(&self, version: Version) -> Bytes {
         let mut out = vec![VERSION];
         match self {
+            ForwardedReply::NotHere(why) if Version::SEVENTH <= version => {
+                out.push(11);
+                coded::put_failure(&mut out, why);
+            }
             ForwardedReply::NotHere(why) => wire::put_choice(&mut out, 0, &[why]),
             ForwardedReply::Request(Ok(reply), metadata) => put_reply(&mut out, reply, metadata),
             ForwardedReply::Request(Err(refusal), metadata) => {
                 put_refusal(&mut out, refusal, metadata, version);
             }
             ForwardedReply::Mode(mode) => wire::put_choice(&mut out, 6, &[mode]),
-            ForwardedReply::Why(waits) => wire::put_choice(&mut out, 7, &[waits]),
+            ForwardedReply::Why(waits) => match words(waits) {
+                Some(words) if version < Version::SEVENTH => {
+                    wire::put_choice(&mut out, 7, &[&words]);
+                }
+                // The cluster may have risen since the question came: then all read codes.
+                _ => wire::put_choice(&mut out, 13, &[waits]),
+            },
             ForwardedReply::Catalog(answer) => wire::put_choice(&mut out, 10, &[answer]),
+            ForwardedReply::UnknownCode(code) => {
+                let of = ServiceName::SimpleDb;
+                let nothing = ReplyMetadata::default();
+                wire::put_choice(&mut out, 12, &[&of, code, &Bytes::new(), &nothing]);
+            }
         }
         out.into()
     }
@@ -260,7 +285,10 @@ impl ForwardedReply {
                 4 => ForwardedReply::Request(Err(refused(reader)?), nothing),
                 5 => ForwardedReply::Request(Err(error(reader)?), Wire::read(reader)?),
                 6 => ForwardedReply::Mode(Wire::read(reader)?),
-                7 => ForwardedReply::Why(Wire::read(reader)?),
+                7 => {
+                    let words = Vec::<String>::read(reader)?.into_iter();
+                    ForwardedReply::Why(words.map(MemberWait::Words).collect())
+                }
                 8 => ForwardedReply::Request(Ok(newer(Reply::read(reader)?)?), Wire::read(reader)?),
                 9 => match request::Refusal::read(reader)? {
                     request::Refusal::Step(_) => return Err(DecodeError::new("what is told")),
@@ -270,6 +298,15 @@ impl ForwardedReply {
                     refusal => ForwardedReply::Request(Err(refusal), Wire::read(reader)?),
                 },
                 10 => ForwardedReply::Catalog(Wire::read(reader)?),
+                11 => ForwardedReply::NotHere(coded::failure(reader)?),
+                12 => {
+                    let (refusal, metadata) = (coded::refusal(reader)?, Wire::read(reader)?);
+                    match refusal {
+                        Ok(refusal) => ForwardedReply::Request(Err(refusal), metadata),
+                        Err(code) => ForwardedReply::UnknownCode(code),
+                    }
+                }
+                13 => ForwardedReply::Why(Wire::read(reader)?),
                 _ => return Err(DecodeError::new("what is told")),
             })
         })
@@ -298,6 +335,15 @@ impl ForwardedReply {
     }
 }
 
+/// The sentences, where there is nothing else.
+fn words(waits: &[MemberWait]) -> Option<Vec<String>> {
+    let words = waits.iter().map(|wait| match wait {
+        MemberWait::Words(words) => Some(words.clone()),
+        _ => None,
+    });
+    words.collect()
+}
+
 /// A reply that has no older bytes.
 fn newer(reply: Reply) -> Result<Reply, DecodeError> {
     match reply {
@@ -324,6 +370,9 @@ fn put_refusal(
     metadata: &ReplyMetadata,
     version: Version,
 ) {
+    if Version::SEVENTH <= version && coded::put_refusal(out, 12, refusal) {
+        return metadata.put(out);
+    }
     match refusal {
         request::Refusal::SimpleDb(error)
             if version.is_third() && *metadata != ReplyMetadata::default() =>

@@ -24,6 +24,7 @@ pub mod policy;
 mod poll;
 mod reason;
 pub mod request;
+mod rule;
 pub mod s3;
 pub mod service;
 pub mod simpledb;
@@ -35,7 +36,7 @@ pub mod waiters;
 pub use call::Call;
 pub use error_code::{ErrorCode, ErrorKind, ErrorRow};
 pub use fader_chain::{Mode, UnknownMode};
-pub use failure::Failure;
+pub use failure::{Failure, Unavailable};
 pub use key::{
     CollectionId, KeyBuilder, SYSTEM, Table, index_key, item_key, split_item_key, split_text,
 };
@@ -43,6 +44,7 @@ pub use kind::Kind;
 pub use map_view::MapView;
 pub use poll::Poll;
 pub use reason::Reason;
+pub use rule::Rule;
 pub use simpledb::Tentative;
 pub use view::{Direction, Inconsistency, PageBudget, Scan, UnlimitedBudget, View, ViewError};
 

@@ -1,8 +1,8 @@
 //! Why a request was refused with 503: a closed list, each with a code for programs and a sentence
 //! for people (docs/reference/errors.md).
 //!
-//! The sentence stands in the refusal's message, and the code is found by it. So a refusal keeps
-//! its reason on its way between nodes of any version.
+//! Between nodes a refusal has its code, from version 7 of a cluster on. Below it the sentence
+//! stands in the refusal's message, and the reader finds the code by it.
 
 /// Why a request was refused with 503.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -170,8 +170,8 @@ impl Reason {
         }
     }
 
-    /// The reason whose sentence stands in a message of another process: the first of the list, and
-    /// last the store. Within a process a refusal has its reason.
+    /// The reason whose sentence stands in a message: the first of the list, and last the store. It
+    /// serves between processes of a cluster below version 7; elsewhere a refusal has its reason.
     pub fn of(message: &str) -> Reason {
         let mut all = Reason::ALL.into_iter();
         let found = all.find(|reason| message.contains(reason.sentence()));

@@ -24,8 +24,8 @@ use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_na
 use crate::request::{Refusal, Reply};
 use crate::steps::{Step, Taken};
 use crate::{
-    CollectionId, Decision, Inconsistency, Mode, PageBudget, Reason, UnlimitedBudget, View,
-    ViewError,
+    CollectionId, Decision, Inconsistency, Mode, PageBudget, Reason, Unavailable, UnlimitedBudget,
+    View, ViewError,
 };
 
 /// How far ahead the deadline of a [`Wait`] may be: AWS's longest poll is 20 s.
@@ -206,12 +206,7 @@ pub(crate) const NAME_TOO_FAR: &str = "The number of the request's name is more 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// It is not carried out now, or it is not known whether it was.
-    Unavailable {
-        /// Why.
-        reason: Reason,
-        /// The same in words: the reason's sentence, or the store's own.
-        words: String,
-    },
+    Unavailable(Unavailable),
     /// There is no such collection.
     NoCollection,
     /// The store could not be read.
@@ -241,7 +236,7 @@ impl Trouble {
     /// It in one sentence. SimpleDB has words of its own, and so have services of the node.
     pub(crate) fn sentence(self) -> String {
         match self {
-            Trouble::Unavailable { words, .. } => words,
+            Trouble::Unavailable(why) => why.to_string(),
             Trouble::NoCollection => "There is no such collection".to_owned(),
             Trouble::Unreadable(error) => error.to_string(),
             Trouble::NameTaken => "The request's name is that of another request".to_owned(),
@@ -258,10 +253,7 @@ impl Trouble {
 
 impl From<Reason> for Trouble {
     fn from(reason: Reason) -> Self {
-        Trouble::Unavailable {
-            reason,
-            words: reason.sentence().to_owned(),
-        }
+        Trouble::Unavailable(reason.into())
     }
 }
 

@@ -70,8 +70,7 @@ fn each_reason_names_its_subject_and_member() {
 #[test]
 fn a_domain_that_drains_names_the_awaited_members() {
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
-    assert_eq!(draining("carts", Vec::new(), Vec::new()), None);
-    let why = draining("carts", names(&["n2"]), names(&["n1", "n3"])).unwrap();
+    let why = draining("carts", names(&["n2"]), names(&["n1", "n3"]));
     expect![[r#"
         domain carts is draining, for n2 to come back with eventual writes that only it
            may have (or `fader cluster mode carts strong --abandon`), for n1, n3 to
@@ -109,4 +108,19 @@ fn a_chain_that_has_not_begun_names_those_that_are_not_there() {
     let of = |names: &[&str]| first_members(names.iter().map(|name| (*name).to_owned()));
     assert!(of(&["n2"]).ends_with(": n2 is missing"));
     assert!(of(&["n2", "n3"]).ends_with(": n2, n3 are missing"));
+}
+
+#[test]
+fn a_failed_member_is_named_with_its_code_and_a_newer_wait_by_its_own() {
+    let once = failed("n2", 1, "no space left on device", "store");
+    let expected = "for the member of n2, which failed (no space left on device; store): it \
+                    restarts by itself";
+    assert_eq!(once, expected);
+    let twice = failed("n2", 2, "no space left on device", "store");
+    assert!(twice.contains("which failed 2 times ("), "{twice}");
+    let unknown = newer("of-tomorrow");
+    assert_eq!(
+        unknown,
+        "for what a newer version of Fader calls of-tomorrow"
+    );
 }

@@ -257,7 +257,7 @@ async fn until_begun(
             Err(error)
                 if matches!(
                     error.downcast_ref(),
-                    Some(Refusal::Unavailable { .. } | Refusal::View(_))
+                    Some(Refusal::Unavailable(_) | Refusal::View(_))
                 ) =>
             {
                 warn!(%error, "the node stopped serving before it had a key: waiting");

@@ -8,10 +8,7 @@ use super::*;
 
 fn no_member() -> Refusal {
     let reason = Reason::NoMember;
-    Refusal::Unavailable {
-        reason,
-        words: reason.sentence().to_owned(),
-    }
+    Refusal::Unavailable(reason.into())
 }
 
 /// What becomes of a start, and how often it was ready, where looking for a key ends as `ensured`

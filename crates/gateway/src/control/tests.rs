@@ -18,10 +18,7 @@ async fn a_refusal_has_the_status_of_its_code() {
         code,
         context: "n2 does not run".to_owned(),
     };
-    let outage = Refusal::Unavailable {
-        reason: Reason::NoMember,
-        words: Reason::NoMember.sentence().to_owned(),
-    };
+    let outage = Refusal::Unavailable(Reason::NoMember.into());
     for ((status, body), expected) in [
         (told(panicked), (500, "internal")),
         (

@@ -376,10 +376,7 @@ fn unknown_key() -> Error {
 fn unreadable(refusal: &Refusal) -> Error {
     tracing::debug!(%refusal, "access keys cannot be read");
     let reason = match refusal {
-        Refusal::Unavailable {
-            reason: Reason::UnknownKeys,
-            ..
-        } => Reason::UnknownKeys,
+        Refusal::Unavailable(why) if why.reason == Reason::UnknownKeys => why.reason,
         _ => Reason::NoMember,
     };
     Error::unavailable(reason, reason.sentence())

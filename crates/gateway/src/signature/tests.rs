@@ -207,8 +207,7 @@ fn without_keys_to_read_the_service_is_unavailable() {
 fn a_flood_of_unknown_keys_is_told_apart_from_an_outage() {
     let request = recorded("v4-header");
     let refused = |reason: Reason| {
-        let words = reason.sentence().to_owned();
-        let busy = |_: &str| Err(Refusal::Unavailable { reason, words });
+        let busy = |_: &str| Err(Refusal::Unavailable(reason.into()));
         verify_by(&verifier(), request, NOW_S, busy)
             .unwrap_err()
             .reason

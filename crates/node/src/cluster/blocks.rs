@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_chain::{NodeId, Role};
-use fader_services::Reason;
+use fader_services::{ErrorCode, Reason};
 use tokio::task::JoinSet;
 
 use super::Cluster;
@@ -73,12 +73,7 @@ impl Cluster {
         if is_held && tokio::time::timeout(OTHERS, others).await.is_err() {
             asking.detach_all();
         }
-        match of_head.flatten() {
-            Some(BlockTold::Held) => Ok(()),
-            Some(BlockTold::Full) => Err(Refusal::new(Kind::Again, Reason::BlocksFull)),
-            Some(BlockTold::Failed(words)) => Err(Refusal::of_store(Kind::Again, words)),
-            _ => Err(Refusal::new(Kind::Elsewhere, Reason::NoMember)),
-        }
+        held(of_head.flatten())
     }
 
     /// Bytes of a block, of any member that has them; those that are here first. It blocks its
@@ -133,5 +128,53 @@ impl Cluster {
             }
             return;
         }
+    }
+}
+
+/// Whether a member holds a block, by what it said; nothing when it did not answer.
+fn held(told: Option<BlockTold>) -> Result<(), Refusal> {
+    Err(match told {
+        Some(BlockTold::Held) => return Ok(()),
+        Some(BlockTold::Full) => Refusal::new(Kind::Again, Reason::BlocksFull),
+        Some(BlockTold::Failed { code, detail }) => {
+            let reason = match code {
+                ErrorCode::Refused(reason) => reason,
+                _ => Reason::Store,
+            };
+            Refusal::of_member(reason, detail)
+        }
+        // It may hold the block (WIRE-1).
+        Some(BlockTold::UnknownCode(_)) => Refusal::new(Kind::Unknown, Reason::Lost),
+        _ => Refusal::new(Kind::Elsewhere, Reason::NoMember),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_refused_with_the_reason_of_its_code() {
+        let failed = |code| {
+            let detail = "why".to_owned();
+            held(Some(BlockTold::Failed { code, detail })).unwrap_err()
+        };
+        for reason in Reason::ALL {
+            let refusal = failed(ErrorCode::Refused(reason));
+            assert_eq!((refusal.kind, refusal.reason), (Kind::Again, reason));
+            assert_eq!(refusal.to_string(), "why");
+        }
+        assert_eq!(failed(ErrorCode::StoreFailed).reason, Reason::Store);
+    }
+
+    /// It shows WIRE-1.
+    #[test]
+    fn a_block_of_an_unknown_code_may_be_held() {
+        let told = BlockTold::UnknownCode("of-tomorrow".to_owned());
+        let refusal = held(Some(told)).unwrap_err();
+        assert_eq!(
+            (refusal.kind, refusal.reason),
+            (Kind::Unknown, Reason::Lost)
+        );
     }
 }

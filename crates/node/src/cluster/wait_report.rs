@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use fader_chain::{ChainId, Configuration, NodeId, Role, WaitReason, wait_messages, wait_reasons};
-use fader_services::forward::{ForwardedReply, ForwardedRequest};
+use fader_chain::{
+    ChainId, Configuration, NodeId, Role, Version, WaitReason, wait_messages, wait_reasons,
+};
+use fader_services::forward::{ForwardedReply, ForwardedRequest, MemberWait};
 
 use super::Cluster;
 use crate::coordinator::ClusterStatus;
@@ -77,7 +79,7 @@ impl Cluster {
             Some(newest) => why.extend(self.known(newest)),
             None => why.push(wait_messages::first_members(self.missing().into_iter())),
         }
-        why.extend(self.own_waits());
+        why.extend(self.own_waits().iter().map(|it| self.in_words(it)));
         let Some(newest) = newest else {
             return WaitReport::new(chain, "not begun".to_owned(), why);
         };
@@ -96,7 +98,7 @@ impl Cluster {
     fn known(&self, newest: &Configuration) -> Vec<String> {
         let (observed, silent) = self.observed();
         let waits = wait_reasons(newest, &observed, &silent);
-        let words = waits.iter().map(|it| self.in_words(it));
+        let words = waits.iter().map(|it| self.reason_in_words(it));
         let unequal = made_equal(newest, |node| self.name_by_disk(node));
         words.chain(unequal).collect()
     }
@@ -107,7 +109,7 @@ impl Cluster {
         let nodes = newest.members.iter().map(|member| member.node);
         for node in nodes.filter(|node| self.is_of_another(*node)) {
             match self.waits_of(node).await {
-                Some(waits) => why.extend(waits),
+                Some(waits) => why.extend(waits.iter().map(|it| self.in_words(it))),
                 None => unheard.push(self.name(node)),
             }
         }
@@ -120,7 +122,7 @@ impl Cluster {
     }
 
     /// What a member of another process says that it waits for; none if it does not say.
-    pub(crate) async fn waits_of(&self, node: NodeId) -> Option<Vec<String>> {
+    pub(crate) async fn waits_of(&self, node: NodeId) -> Option<Vec<MemberWait>> {
         // An older version has no such question.
         let process = self.process.as_ref();
         let process = process.filter(|_| self.version().is_third())?;
@@ -134,41 +136,83 @@ impl Cluster {
     }
 
     /// What the members here say.
-    pub(crate) fn own_waits(&self) -> Vec<String> {
-        let mut why = Vec::new();
+    pub(crate) fn own_waits(&self) -> Vec<MemberWait> {
+        let mut why: Vec<MemberWait> = self
+            .damaged()
+            .into_iter()
+            .map(MemberWait::Damaged)
+            .collect();
         why.extend(
-            self.damaged()
-                .iter()
-                .map(|name| wait_messages::damage(name)),
-        );
-        let failed = self.failed();
-        why.extend(
-            failed
-                .iter()
-                .map(|(name, it)| wait_messages::failed(name, &it.to_string())),
+            self.failed()
+                .into_iter()
+                .map(|(member, failure)| MemberWait::Failed {
+                    member,
+                    times: failure.times,
+                    code: failure.cause.code(),
+                    detail: failure.cause.detail().map(str::to_owned),
+                }),
         );
         for (name, member) in self.named_members() {
             let shared = member.shared();
             let (waits, age) = shared.wait_reasons();
-            why.extend(waits.iter().map(|it| self.in_words(it)));
+            why.extend(waits.into_iter().map(MemberWait::Of));
             if let Some(age) = age.filter(|age| THREAD <= *age) {
-                why.push(wait_messages::standstill(&name, age));
+                why.push(MemberWait::standstill(name, age));
             }
-            let names = |nodes: &[NodeId]| nodes.iter().map(|node| self.name(*node)).collect();
-            for it in shared.blockers.all() {
-                let draining = &it.draining;
-                why.extend(wait_messages::draining(
-                    &draining.name.name,
-                    names(&it.absent),
-                    names(&it.silent),
-                ));
-            }
+            let blockers = shared.blockers.all().into_iter();
+            let held_up = blockers.filter(|it| !it.absent.is_empty() || !it.silent.is_empty());
+            why.extend(held_up.map(|it| MemberWait::Draining {
+                domain: it.draining.name.name,
+                absent: it.absent,
+                silent: it.silent,
+            }));
         }
         why
     }
 
-    fn in_words(&self, wait: &WaitReason) -> String {
+    /// What another process is told of the members here: sentences alone, while the cluster's
+    /// version is below 7.
+    pub(crate) fn waits_to_tell(&self) -> Vec<MemberWait> {
+        let waits = self.own_waits();
+        match self.version() < Version::SEVENTH {
+            true => waits
+                .iter()
+                .map(|it| MemberWait::Words(self.in_words(it)))
+                .collect(),
+            false => waits,
+        }
+    }
+
+    fn reason_in_words(&self, wait: &WaitReason) -> String {
         wait_messages::wait(wait, self.session(), |node| self.name_by_disk(node))
+    }
+
+    /// A sentence for what a member waits for, here or in another process.
+    pub(crate) fn in_words(&self, wait: &MemberWait) -> String {
+        let names = |nodes: &[NodeId]| nodes.iter().map(|it| self.name_by_disk(*it)).collect();
+        match wait {
+            MemberWait::Of(reason) => self.reason_in_words(reason),
+            MemberWait::Damaged(member) => wait_messages::damage(member),
+            MemberWait::Failed {
+                member,
+                times,
+                code,
+                detail,
+            } => {
+                let why = detail.as_deref().unwrap_or(code.row().meaning);
+                wait_messages::failed(member, *times, why, code.name())
+            }
+            MemberWait::Standstill { member, age_ms } => {
+                wait_messages::standstill(member, Duration::from_millis(*age_ms))
+            }
+            MemberWait::Draining {
+                domain,
+                absent,
+                silent,
+            } => wait_messages::draining(domain, names(absent), names(silent)),
+            MemberWait::Words(words) => words.clone(),
+            MemberWait::Newer(code) => wait_messages::newer(code),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use fader_services::catalog;
 use fader_services::request::{Refusal as Refused, ServiceName};
 use fader_services::service::Trouble;
-use fader_services::{Failure, Reason};
+use fader_services::{Failure, Reason, Unavailable};
 
 use crate::status::HealthCause;
 
@@ -39,6 +39,24 @@ impl Refusal {
         }
     }
 
+    /// What a member said that did nothing now, for this reason.
+    pub(crate) fn of_member(reason: Reason, words: String) -> Self {
+        Refusal {
+            kind: Kind::Again,
+            reason,
+            words: Some(words.into()),
+        }
+    }
+
+    /// What is known of a request when one more member has refused it. What may have taken effect
+    /// at one may have done so in spite of what the others say.
+    pub(crate) fn then(self, next: Refusal) -> Self {
+        match self.kind {
+            Kind::Unknown => self,
+            _ => next,
+        }
+    }
+
     /// The store's own words.
     pub(crate) fn of_store(kind: Kind, words: impl Into<Box<str>>) -> Self {
         Refusal {
@@ -64,31 +82,26 @@ impl Refusal {
 
     /// The same in the words of the service whose request is refused.
     pub(crate) fn of_service(&self, service: ServiceName) -> Refused {
-        service.word(Trouble::Unavailable {
-            reason: self.reason,
-            words: self.to_string(),
-        })
+        service.word(Trouble::Unavailable(self.into()))
     }
 
     /// What another process said that did nothing.
     pub(crate) fn told(failure: &Failure) -> Self {
+        let words = match failure {
+            Failure::Later(why) => why.detail.clone(),
+            Failure::Unreadable(error) => Some(error.to_string().into()),
+        };
         Refusal {
             kind: Kind::Elsewhere,
             reason: failure.reason(),
-            words: Some(failure.to_string().into()),
+            words,
         }
     }
 }
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.words.as_deref().unwrap_or(self.reason.sentence()))?;
-        match (self.kind, self.reason) {
-            (Kind::Unknown, Reason::Lost) | (Kind::Elsewhere | Kind::Again | Kind::Never, _) => {
-                Ok(())
-            }
-            (Kind::Unknown, _) => f.write_str("; it is not known whether the write took effect"),
-        }
+        Unavailable::from(self).fmt(f)
     }
 }
 
@@ -107,22 +120,21 @@ impl From<fader_chain::Refusal> for Refusal {
     }
 }
 
-/// What another process is told that may ask elsewhere.
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        Failure::Later {
+/// What a service, or another process, is told of it.
+impl From<&Refusal> for Unavailable {
+    fn from(refusal: &Refusal) -> Self {
+        Unavailable {
             reason: refusal.reason,
-            words: refusal.to_string(),
+            // The sentence of this one reason says it.
+            is_unsure: refusal.kind == Kind::Unknown && refusal.reason != Reason::Lost,
+            detail: refusal.words.clone(),
         }
     }
 }
 
 impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
-        catalog::Refusal::Unavailable {
-            reason: refusal.reason,
-            words: refusal.to_string(),
-        }
+        catalog::Refusal::Unavailable((&refusal).into())
     }
 }
 

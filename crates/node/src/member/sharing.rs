@@ -5,7 +5,7 @@
 //!   that, has no row of it. Of the member that sent the row's record that means: the row was
 //!   removed, at or below the safe point.
 
-use fader_services::blocks;
+use fader_services::{ErrorCode, blocks};
 
 use super::state::Shared;
 use crate::peer::{BlockAsked, BlockTold};
@@ -20,7 +20,7 @@ impl Shared {
         match asked {
             BlockAsked::Hold(block, bytes) => {
                 if let Some(cause) = self.refusal() {
-                    return BlockTold::Failed(cause.to_string());
+                    return failed(cause.code(), &cause);
                 }
                 let held = match bytes.block() == *block {
                     true => self.blocks.hold(bytes.clone()),
@@ -29,7 +29,7 @@ impl Shared {
                 match held {
                     Ok(()) => BlockTold::Held,
                     Err(PutError::Full) => BlockTold::Full,
-                    Err(error) => BlockTold::Failed(error.to_string()),
+                    Err(error) => failed(error.code(), &error),
                 }
             }
             BlockAsked::Gone(ids) => {
@@ -47,7 +47,7 @@ impl Shared {
                         let rows = rows.into_iter().map(|(id, row)| (BlockId(id), row.size));
                         BlockTold::Rows(rows.collect())
                     }
-                    Err(error) => BlockTold::Failed(error.to_string()),
+                    Err(error) => failed(ErrorCode::StoreUnreadable, &error),
                 }
             }
             BlockAsked::Fetch(id, range) => {
@@ -75,5 +75,12 @@ impl Shared {
             Ok(None) => BlockTold::Gone,
             Ok(Some(_)) | Err(_) => BlockTold::Missing,
         }
+    }
+}
+
+fn failed(code: ErrorCode, what: &dyn std::fmt::Display) -> BlockTold {
+    BlockTold::Failed {
+        code,
+        detail: what.to_string(),
     }
 }

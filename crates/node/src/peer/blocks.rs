@@ -26,7 +26,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{ChainId, DecodeError, NodeId, Reader, put_varint};
+use fader_chain::{ChainId, DecodeError, NodeId, Reader, Version, put_bytes, put_varint};
+use fader_services::{ErrorCode, Reason};
 use parking_lot::{Condvar, Mutex};
 
 use super::handshake::{Purpose, call};
@@ -47,7 +48,7 @@ const MESSAGE_MAX: usize = BLOCK_BYTES_MAX as usize + 1024;
 const ANSWER: Duration = Duration::from_secs(20);
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
-/// Bytes of the words of a failure.
+/// Bytes of what the store says of a failure.
 const WORDS_MAX: usize = 500;
 const BUFFER: usize = 128 << 10;
 
@@ -81,8 +82,15 @@ pub enum BlockTold {
     Missing,
     /// The disk has only its reserve left.
     Full,
-    /// Why not, in words.
-    Failed(String),
+    /// It failed.
+    Failed {
+        /// Which failure.
+        code: ErrorCode,
+        /// What the store or the operating system said of it.
+        detail: String,
+    },
+    /// It failed with a code that this process does not know, and its name.
+    UnknownCode(String),
 }
 
 /// ```text
@@ -168,10 +176,12 @@ fn read_ids(reader: &mut Reader) -> Result<Vec<BlockId>, DecodeError> {
 
 /// ```text
 /// told := 0 | 1 bytes | 2 | 3 | 4 | 5 words | 6 list of (id:u128be, size)
-///         | 7 list of id:u128be
+///         | 7 list of id:u128be | 8 code detail
 /// ```
+///
+/// From version 7 of a cluster on 8 stands in place of 5.
 impl BlockTold {
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, version: Version, out: &mut Vec<u8>) {
         match self {
             BlockTold::Held => out.push(0),
             BlockTold::Bytes(bytes) => {
@@ -193,10 +203,12 @@ impl BlockTold {
             BlockTold::Gone => out.push(2),
             BlockTold::Missing => out.push(3),
             BlockTold::Full => out.push(4),
-            BlockTold::Failed(words) => {
+            BlockTold::Failed { detail, .. } if version < Version::SEVENTH => {
                 out.push(5);
-                out.extend_from_slice(&words.as_bytes()[..words.len().min(WORDS_MAX)]);
+                out.extend_from_slice(cut(detail).as_bytes());
             }
+            BlockTold::Failed { code, detail } => put_failed(code.name(), detail, out),
+            BlockTold::UnknownCode(code) => put_failed(code, "", out),
         }
     }
 
@@ -209,8 +221,9 @@ impl BlockTold {
             3 => BlockTold::Missing,
             4 => BlockTold::Full,
             5 => {
-                let words = String::from_utf8_lossy(&reader.rest()).into_owned();
-                return Ok(BlockTold::Failed(words));
+                let detail = String::from_utf8_lossy(&reader.rest()).into_owned();
+                let code = ErrorCode::Refused(Reason::Store);
+                return Ok(BlockTold::Failed { code, detail });
             }
             6 => {
                 let count = reader.count()?;
@@ -221,11 +234,33 @@ impl BlockTold {
                 BlockTold::Rows(rows.collect::<Result<_, DecodeError>>()?)
             }
             7 => BlockTold::These(read_ids(&mut reader)?),
+            8 => {
+                let (code, detail) = (text(&mut reader)?, text(&mut reader)?);
+                match ErrorCode::of_name(&code) {
+                    Some(code) => BlockTold::Failed { code, detail },
+                    None => BlockTold::UnknownCode(code),
+                }
+            }
             _ => return Err(DecodeError::new("the kind of an answer about blocks")),
         };
         reader.end()?;
         Ok(told)
     }
+}
+
+fn put_failed(code: &str, detail: &str, out: &mut Vec<u8>) {
+    out.push(8);
+    put_bytes(out, code.as_bytes());
+    put_bytes(out, cut(detail).as_bytes());
+}
+
+/// The first bytes of a text, as many whole characters as may be sent.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(WORDS_MAX)]
+}
+
+fn text(reader: &mut Reader) -> Result<String, DecodeError> {
+    String::from_utf8(reader.bytes()?.into()).map_err(|_| DecodeError::new("a text"))
 }
 
 /// A connection on which one asks and the other answers.
@@ -478,7 +513,7 @@ fn answer_all(
         traffic.bytes_received.fetch_add(size, Ordering::Relaxed);
         let (chain, asked) = BlockAsked::decode(body)?;
         let told = common.inbox.blocks(chain, asked);
-        talk.say(|out| told.encode(out))?;
+        talk.say(|out| told.encode(common.version(), out))?;
     }
     Ok(())
 }

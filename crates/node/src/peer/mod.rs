@@ -88,7 +88,8 @@ pub struct Peer {
 pub enum ForwardError {
     /// The other node did not get it.
     Untouched,
-    /// It may have got it: the connection was lost, or it did not answer in time.
+    /// It may have got it: the connection was lost, or it did not answer in time. Or its answer has
+    /// a code that this process does not know.
     Unknown,
 }
 
@@ -411,6 +412,8 @@ impl Peers {
             _ => told.await,
         };
         match told {
+            // What a newer node says is not understood: it may have been done (WIRE-1).
+            Ok(Ok(ForwardedReply::UnknownCode(_))) => Err(ForwardError::Unknown),
             Ok(Ok(told)) => Ok(told),
             Ok(Err(_)) | Err(_) => Err(ForwardError::Unknown),
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_chain::{EntryId, Incarnation, Message};
 use fader_services::catalog::{AccountId, Command, NameBuf};
-use fader_services::{Call, Failure, Kind, Poll, counter};
+use fader_services::{Call, Failure, Kind, Poll, Reason, counter};
 
 use super::*;
 use crate::storage::blocks::BlockId;
@@ -511,4 +511,38 @@ fn a_caller_waits_no_longer_than_its_bound() {
     let (_, one, _two) = two();
     let told = forward_within(&one.peers, &write(), Duration::from_millis(1));
     assert_eq!(told, Err(ForwardError::Unknown));
+}
+
+/// It shows WIRE-1: what a newer node says with a code of its own may have been done, and is not
+/// told as an answer.
+#[test]
+fn an_answer_with_an_unknown_code_is_none() {
+    let (_, one, two) = two();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| forward(&one.peers, &write()));
+        eventually(|| two.inbox.kept.lock().len() == 1);
+        let reply = two.inbox.kept.lock().pop().unwrap();
+        reply.send(&ForwardedReply::UnknownCode("of-tomorrow".to_owned()));
+        assert_eq!(asking.join().unwrap(), Err(ForwardError::Unknown));
+    });
+    // The connection is as good as before.
+    assert_eq!(forward(&one.peers, &read("d")), Ok(named("d")));
+}
+
+/// While one of them still speaks version 6, and afterwards.
+#[test]
+fn failures_are_understood_in_a_cluster_of_two_versions() {
+    let (_, one, two) = two();
+    for (here, there) in [(6, 6), (6, 7), (7, 6), (7, 7)] {
+        one.peers.speak(Version(here));
+        two.peers.speak(Version(there));
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| forward(&one.peers, &write()));
+            eventually(|| two.inbox.kept.lock().len() == 1);
+            let reply = two.inbox.kept.lock().pop().unwrap();
+            let moved = ForwardedReply::NotHere(Reason::Moved.into());
+            reply.send(&moved);
+            assert_eq!(asking.join().unwrap(), Ok(moved));
+        });
+    }
 }

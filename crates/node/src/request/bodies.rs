@@ -23,9 +23,9 @@ use fader_chain::ChainId;
 use fader_services::blocks::{self, Attempt, Block, Content, NewRow, Owner};
 use fader_services::catalog::Name;
 use fader_services::forward::{CatalogAnswer, CatalogQuestion};
-use fader_services::request::Outcome;
+use fader_services::request::{Outcome, Refusal as Refused};
 use fader_services::service::{Meaning, Trouble};
-use fader_services::{Call, CollectionId, Reason, ViewError};
+use fader_services::{Call, CollectionId, Failure, Reason, Unavailable, ViewError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -107,17 +107,14 @@ fn later(reason: Reason) -> Trouble {
 
 /// The store of blocks says so.
 fn of_store(words: String) -> Trouble {
-    Trouble::Unavailable {
-        reason: Reason::Store,
-        words,
-    }
+    Trouble::Unavailable(Unavailable {
+        detail: Some(words.into()),
+        ..Reason::Store.into()
+    })
 }
 
 fn of_refusal(refusal: &Refusal) -> Trouble {
-    Trouble::Unavailable {
-        reason: refusal.reason,
-        words: refusal.to_string(),
-    }
+    Trouble::Unavailable(refusal.into())
 }
 
 /// Whether a block may be stored a moment later: members come and go. Bytes and rows may be put
@@ -130,7 +127,7 @@ fn is_for_now(trouble: &Trouble) -> bool {
         Reason::IncarnationOver,
         Reason::BlocksMissing,
     ];
-    matches!(trouble, Trouble::Unavailable { reason, .. } if reasons.contains(reason))
+    matches!(trouble, Trouble::Unavailable(why) if reasons.contains(&why.reason))
 }
 
 fn random_id() -> Result<u128, Trouble> {
@@ -308,12 +305,11 @@ fn done(outcome: Outcome) -> Result<(), Trouble> {
     let Err(refused) = outcome else {
         return Ok(());
     };
-    Err(match refused.meaning() {
-        Meaning::Later(reason) => Trouble::Unavailable {
-            reason,
-            words: refused.to_string(),
-        },
-        _ => Trouble::Unreadable(ViewError::Refused {
+    Err(match (refused.meaning(), refused) {
+        (Meaning::Later(_), Refused::Block(blocks::Refusal::Failed(Failure::Later(why)))) => {
+            Trouble::Unavailable(why)
+        }
+        (_, refused) => Trouble::Unreadable(ViewError::Refused {
             context: refused.to_string(),
         }),
     })

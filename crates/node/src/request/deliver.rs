@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fader_chain::ChainId;
+use fader_services::catalog;
 use fader_services::forward::{self, ForwardedRequest};
 use fader_services::level::{ConsistencyOptions, Level, ReplyMetadata};
 use fader_services::request::{Refusal as Refused, Reply, Request};
-use fader_services::{Call, Failure, Reason};
+use fader_services::{Call, Failure, Reason, Unavailable};
 
 use super::route::{AGAIN, Takers};
 use super::{Answer, Router, tokens};
@@ -37,7 +38,8 @@ impl Router {
         chain: ChainId,
         asked: ForwardedRequest,
     ) -> forward::ForwardedReply {
-        let not_here = |why: Refusal| forward::ForwardedReply::NotHere(why.into());
+        let not_here =
+            |why: Refusal| forward::ForwardedReply::NotHere(Unavailable::from(&why).into());
         let moved = Refusal::new(Kind::Elsewhere, Reason::Moved);
         let cluster = self.chains.get(chain).filter(|it| it.carries_out(&asked));
         let Some(cluster) = cluster else {
@@ -57,12 +59,9 @@ impl Router {
             }
             ForwardedRequest::Mode(name) => match self.mode_here(chain, name.name()) {
                 Ok(mode) => forward::ForwardedReply::Mode(mode),
-                Err(refusal) => {
-                    let failure = Failure::of_words(refusal.to_string());
-                    forward::ForwardedReply::NotHere(failure)
-                }
+                Err(refusal) => forward::ForwardedReply::NotHere(failure(refusal)),
             },
-            ForwardedRequest::Why => forward::ForwardedReply::Why(cluster.own_waits()),
+            ForwardedRequest::Why => forward::ForwardedReply::Why(cluster.waits_to_tell()),
             ForwardedRequest::Catalog(question) => match self.answer_catalog(question).await {
                 Ok(answer) => forward::ForwardedReply::Catalog(answer),
                 Err(refusal) => not_here(refusal),
@@ -143,6 +142,15 @@ impl Router {
         Ok(tokens::answered(
             told, seal, account, service, chain, sessions,
         ))
+    }
+}
+
+/// Why the catalog here did not answer.
+fn failure(refusal: catalog::Refusal) -> Failure {
+    match refusal {
+        catalog::Refusal::Unavailable(why) => why.into(),
+        catalog::Refusal::View(error) => error.into(),
+        _ => Reason::NoMember.into(),
     }
 }
 

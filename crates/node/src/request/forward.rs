@@ -120,7 +120,9 @@ impl Cluster {
                 false => patience,
             };
             match tokio::time::timeout(wait, under_way.next()).await {
-                Ok(Some(Ok(ForwardedReply::NotHere(failure)))) => why = Refusal::told(&failure),
+                Ok(Some(Ok(ForwardedReply::NotHere(failure)))) => {
+                    why = why.then(Refusal::told(&failure));
+                }
                 Ok(Some(Ok(told))) => return Ok(Some(told)),
                 Ok(Some(Err(ForwardError::Unknown))) if is_write => {
                     if !may_repeat {

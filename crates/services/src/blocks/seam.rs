@@ -4,11 +4,10 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Reader, ViewError};
 
 use crate::blocks::{self, Command, ROWS_MAX};
-use crate::forward::wire::Wire;
-use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
+use crate::forward::wire::{Wire, put_choice};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
-use crate::sqs::wire_choice;
-use crate::{Decision, Failure, Mode, View};
+use crate::{Decision, Failure, Mode, Rule, View};
 
 /// Blocks.
 #[derive(Debug)]
@@ -33,10 +32,26 @@ pub enum Refusal {
     #[error(transparent)]
     Failed(#[from] Failure),
     /// It is no command that can be carried out.
-    #[error("{0}")]
-    Invalid(String),
+    #[error(transparent)]
+    Invalid(#[from] Rule),
 }
-wire_choice!(Refusal, "the refusal of blocks", { 0 => Failed(it), 1 => Invalid(it) });
+
+impl Wire for Refusal {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Refusal::Failed(why) => put_choice(out, 0, &[why]),
+            Refusal::Invalid(why) => put_choice(out, 1, &[&why.to_string()]),
+        }
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(match reader.byte()? {
+            0 => Refusal::Failed(Wire::read(reader)?),
+            1 => Rule::Told(Wire::read(reader)?).into(),
+            _ => return Err(DecodeError::new("the refusal of blocks")),
+        })
+    }
+}
 
 impl From<ViewError> for Refusal {
     fn from(error: ViewError) -> Self {
@@ -81,7 +96,7 @@ impl Service for Blocks {
             true => {
                 blocks::decide(view, context.limits, context.now_ms, command).map_err(Refusal::from)
             }
-            false => Err(Refusal::Invalid("too many blocks at once".to_owned())),
+            false => Err(Rule::BlockCount.into()),
         };
         let (outcome, changes) = match decided {
             Ok(changes) => (Ok(Done), changes),
@@ -95,23 +110,11 @@ impl Service for Blocks {
         _context: &Context<'_, blocks::Limits>,
         _command: &Command,
     ) -> Outcome<Self> {
-        let message = "a command was sent where only reads are answered";
-        Err(Refusal::Invalid(message.to_owned()))
+        Err(Rule::ReadsOnly.into())
     }
 
     fn word(trouble: Trouble) -> Refusal {
-        let invalid = |message: &str| Refusal::Invalid(message.to_owned());
-        match trouble {
-            Trouble::Unavailable { reason, words } => Failure::Later { reason, words }.into(),
-            Trouble::Unreadable(error) => error.into(),
-            Trouble::NoCollection => invalid("there is no such collection"),
-            Trouble::NameTaken | Trouble::NameTooFar => invalid("blocks have no names"),
-            Trouble::Quorum { name, .. } => Refusal::Invalid(format!("blocks have no {name}")),
-            Trouble::StrangeToken | Trouble::Forgotten => invalid("blocks have no session"),
-            Trouble::Lost(name) => {
-                Refusal::Invalid(format!("the write {} is lost", show_name(&name)))
-            }
-        }
+        Rule::of(trouble).map_or_else(Refusal::from, Refusal::from)
     }
 
     fn meaning(refusal: &Refusal) -> Meaning {

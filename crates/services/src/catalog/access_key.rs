@@ -16,14 +16,14 @@ use fader_chain::{Change, DecodeError, Reader, put_bytes, put_varint};
 
 use crate::catalog::{AccessKey, AccountId, KeyStatus, Refusal, Rights};
 use crate::level::DefaultConsistency;
-use crate::{Direction, KeyBuilder, SYSTEM, Table, View, ViewError};
+use crate::{Direction, KeyBuilder, Rule, SYSTEM, Table, View, ViewError};
 
 const VERSION: u8 = 2;
 const VERSION_WITHOUT_PREFERENCE: u8 = 1;
-const ID_SIZE_MIN: usize = 3;
-const ID_SIZE_MAX: usize = 128;
-const ACCOUNT_SIZE: usize = 12;
-const NOTE_SIZE_MAX: usize = 256;
+pub(crate) const ID_SIZE_MIN: usize = 3;
+pub(crate) const ID_SIZE_MAX: usize = 128;
+pub(crate) const ACCOUNT_SIZE: usize = 12;
+pub(crate) const NOTE_SIZE_MAX: usize = 256;
 
 /// The access key with this id.
 ///
@@ -108,22 +108,16 @@ pub(super) fn rotate(
 }
 
 fn validate(key: &AccessKey) -> Result<(), Refusal> {
-    let refuse = |message: String| Err(Refusal::Invalid(message));
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if !(ID_SIZE_MIN..=ID_SIZE_MAX).contains(&key.id.len()) || !key.id.bytes().all(is_word) {
-        return refuse(format!(
-            "an access key id has {ID_SIZE_MIN} to {ID_SIZE_MAX} characters of A-Z, a-z, 0-9, _, - \
-             and ."
-        ));
+        return Err(Rule::KeyId.into());
     }
     let account = &key.account.0;
     if account.len() != ACCOUNT_SIZE || !account.bytes().all(|byte| byte.is_ascii_digit()) {
-        return refuse(format!("an account has {ACCOUNT_SIZE} digits"));
+        return Err(Rule::Account.into());
     }
     if NOTE_SIZE_MAX < key.note.len() {
-        return refuse(format!(
-            "the note of an access key has at most {NOTE_SIZE_MAX} bytes"
-        ));
+        return Err(Rule::Note.into());
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! All that needs randomness, sealing or a clock (key ids, sealed secrets, times) arrives in the
 //! command. So a decision is the same at every place where it is made.
 
-mod access_key;
+pub(crate) mod access_key;
 mod domains;
 mod modes;
 mod name;
@@ -31,7 +31,9 @@ pub use seam::{Catalog, Done};
 use bytes::Bytes;
 
 use crate::level::DefaultConsistency;
-use crate::{CollectionId, Decision, ErrorCode, Failure, Kind, Mode, Reason, View, ViewError};
+use crate::{
+    CollectionId, Decision, ErrorCode, Failure, Kind, Mode, Rule, Unavailable, View, ViewError,
+};
 
 /// Who owns domains. Twelve decimal digits, as AWS's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,17 +179,12 @@ pub enum Refusal {
     /// The id is taken.
     #[error("access key {0} exists already")]
     KeyExists(String),
-    /// The id, account or note has a shape we do not take.
-    #[error("{0}")]
-    Invalid(String),
+    /// It breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] Rule),
     /// No member answers now, and why. The same may be asked again.
-    #[error("{words}")]
-    Unavailable {
-        /// Why.
-        reason: Reason,
-        /// The reason's sentence, with what is added to it; of the store its own words.
-        words: String,
-    },
+    #[error("{0}")]
+    Unavailable(Unavailable),
     /// The store failed.
     #[error(transparent)]
     View(#[from] ViewError),
@@ -200,7 +197,7 @@ impl Refusal {
             Refusal::NoSuchKey(_) | Refusal::NoSuchDomain(_) => ErrorCode::NotFound,
             Refusal::KeyExists(_) => ErrorCode::AlreadyExists,
             Refusal::Invalid(_) => ErrorCode::CallInvalid,
-            Refusal::Unavailable { reason, .. } => ErrorCode::Refused(*reason),
+            Refusal::Unavailable(why) => ErrorCode::Refused(why.reason),
             Refusal::View(_) => ErrorCode::StoreUnreadable,
         }
     }
@@ -209,7 +206,7 @@ impl Refusal {
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Later { reason, words } => Refusal::Unavailable { reason, words },
+            Failure::Later(why) => Refusal::Unavailable(why),
             Failure::Unreadable(error) => Refusal::View(error),
         }
     }

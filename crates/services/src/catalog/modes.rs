@@ -15,7 +15,7 @@ use fader_chain::{Change, DecodeError, ModeState, Reader};
 use crate::catalog::domains::{collection, put_entry};
 use crate::catalog::{DomainEntry, Name, NameBuf, Refusal};
 use crate::request;
-use crate::{CollectionId, Direction, KeyBuilder, Mode, SYSTEM, Table, View, ViewError};
+use crate::{CollectionId, Direction, KeyBuilder, Mode, Rule, SYSTEM, Table, View, ViewError};
 
 /// A domain that is on its way to `strong`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,13 +58,11 @@ pub(crate) fn set(
     abandon: bool,
 ) -> Result<Vec<Change>, Refusal> {
     if !mode.is_at_rest() || (abandon && mode != Mode::Strong) {
-        let message = "only a change to strong leaves members behind";
-        return Err(Refusal::Invalid(message.to_owned()));
+        return Err(Rule::Abandon.into());
     }
     let entry = collection(view, name)?;
     let entry = entry.ok_or_else(|| Refusal::NoSuchDomain(name.name.to_owned()))?;
-    let checked = request::check_mode(view, name, entry.collection, mode);
-    checked.map_err(Refusal::Invalid)?;
+    request::check_mode(view, name, entry.collection, mode)?;
     let standing = ModeState::of(view, entry.collection.0)?;
     let next = match mode {
         // MD-3, MD-4: not at once, but when what was taken is settled.

@@ -4,11 +4,9 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, Reader};
 
 use crate::catalog::{self, Command, Refusal};
-use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
-use crate::service::{
-    Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Target, Trouble, Wait,
-};
-use crate::{Decision, Mode, Reason, View};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
+use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
+use crate::{Decision, Mode, Reason, Rule, View};
 
 /// The catalog.
 #[derive(Debug)]
@@ -58,10 +56,7 @@ impl Service for Catalog {
     ) -> Result<(Level, Option<Bound>), Refusal> {
         match consistency.level {
             Level::Default | Level::Strong => Ok((Level::Strong, None)),
-            Level::Barrier | Level::Eventual { .. } => {
-                let message = "the catalog is changed strongly only";
-                Err(Refusal::Invalid(message.to_owned()))
-            }
+            Level::Barrier | Level::Eventual { .. } => Err(Rule::StrongOnly.into()),
         }
     }
 
@@ -85,41 +80,24 @@ impl Service for Catalog {
         if let Command::Confirm = command {
             return Ok(Done);
         }
-        let message = "a command was sent where only reads are answered";
-        Err(Refusal::Invalid(message.to_owned()))
+        Err(Rule::ReadsOnly.into())
     }
 
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
-            Trouble::Unavailable { reason, words } => Refusal::Unavailable { reason, words },
-            Trouble::Unreadable(error) => Refusal::View(error),
             Trouble::NoCollection => Refusal::NoSuchDomain(String::new()),
-            Trouble::NameTaken => {
-                Refusal::Invalid("the request's name is that of another request".to_owned())
-            }
-            Trouble::NameTooFar => Refusal::Invalid(NAME_TOO_FAR.to_owned()),
-            Trouble::Quorum { name, size, .. } => {
-                Refusal::Invalid(format!("{name} must be between 1 and {size}"))
-            }
-            Trouble::StrangeToken => {
-                Refusal::Invalid("the session's token is not one of this account".to_owned())
-            }
-            Trouble::Lost(name) => {
-                Refusal::Invalid(format!("the write {} is lost", show_name(&name)))
-            }
-            Trouble::Forgotten => Refusal::Invalid("what this session has seen is lost".to_owned()),
+            other => Rule::of(other).map_or_else(Refusal::from, Refusal::from),
         }
     }
 
     fn meaning(refusal: &Refusal) -> Meaning {
         match refusal {
             Refusal::NoSuchDomain(_) => Meaning::NoCollection,
-            Refusal::View(_)
-            | Refusal::Unavailable {
-                reason: Reason::Store,
-                ..
-            } => Meaning::Unreadable,
-            Refusal::Unavailable { reason, .. } => Meaning::Later(*reason),
+            Refusal::View(_) => Meaning::Unreadable,
+            Refusal::Unavailable(why) => match why.reason {
+                Reason::Store => Meaning::Unreadable,
+                reason => Meaning::Later(reason),
+            },
             Refusal::NoSuchKey(_) | Refusal::KeyExists(_) | Refusal::Invalid(_) => Meaning::Final,
         }
     }

@@ -4,7 +4,7 @@ use fader_chain::{ApplyContext, Change, EntryId};
 
 use super::*;
 use crate::forward::wire::Wire as _;
-use crate::{Decision, MapView};
+use crate::{Decision, MapView, Reason};
 use expect_test::expect;
 
 const OLD: &str = "AKIA000000000OLD";
@@ -292,10 +292,7 @@ fn damage_is_reported() {
 #[test]
 fn an_outage_that_another_node_told_in_words_is_one() {
     let words = "the node is stopping".to_owned();
-    let outage = Refusal::Unavailable {
-        reason: Reason::Stopping,
-        words: words.clone(),
-    };
+    let outage = Refusal::Unavailable(Reason::Stopping.into());
     assert_eq!(Refusal::from(Failure::of_words(words)), outage);
     let words = "the block at offset 0 is damaged".to_owned();
     assert_eq!(

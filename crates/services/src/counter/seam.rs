@@ -9,14 +9,14 @@ use crate::counter::{
     Decided, MOVED, Refusal, Reply, Request, add, counter, create, delete, move_to, names, wait,
 };
 use crate::forward::wire::Wire;
-use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::request::Limits;
 use crate::service::{
-    Class, Context, Meaning, NAME_TOO_FAR, Outcome, Service, Sight, Target, Trouble, WAIT_MAX, Wait,
+    Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, WAIT_MAX, Wait,
 };
 use crate::simpledb::metadata_key;
 use crate::steps::{Step, Taken};
-use crate::{CollectionId, Decision, Failure, Kind, Mode, View};
+use crate::{CollectionId, Decision, Kind, Mode, Rule, View};
 
 /// The service.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Service for Counter {
     ) -> Result<(Level, Option<Bound>), Refusal> {
         match consistency.level {
             Level::Default | Level::Strong => Ok((Level::Strong, None)),
-            _ => Err(Refusal::Invalid("counters are strong".to_owned())),
+            _ => Err(Rule::StrongOnly.into()),
         }
     }
 
@@ -136,14 +136,7 @@ impl Service for Counter {
     fn word(trouble: Trouble) -> Refusal {
         match trouble {
             Trouble::NoCollection => Refusal::NoCounter,
-            Trouble::Unavailable { reason, words } => Failure::Later { reason, words }.into(),
-            Trouble::Unreadable(error) => error.into(),
-            Trouble::NameTaken => Refusal::Invalid("the request's name is taken".to_owned()),
-            Trouble::NameTooFar => Refusal::Invalid(NAME_TOO_FAR.to_owned()),
-            Trouble::Quorum { name, .. } => Refusal::Invalid(format!("{name} is too great")),
-            Trouble::StrangeToken => Refusal::Invalid("a strange token".to_owned()),
-            Trouble::Lost(name) => Refusal::Invalid(format!("{} is lost", show_name(&name))),
-            Trouble::Forgotten => Refusal::Invalid("what was seen is lost".to_owned()),
+            other => Rule::of(other).map_or_else(Refusal::from, Refusal::from),
         }
     }
 

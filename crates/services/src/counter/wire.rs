@@ -2,6 +2,7 @@
 
 use fader_chain::{DecodeError, Reader};
 
+use crate::Rule;
 use crate::counter::{Refusal, Reply, Request, Transfer};
 use crate::forward::wire::{Wire, put_choice};
 
@@ -80,7 +81,7 @@ impl Wire for Refusal {
             Refusal::Value(value) => put_choice(out, 1, &[value]),
             Refusal::NotMoved => out.push(2),
             Refusal::Failed(why) => put_choice(out, 3, &[why]),
-            Refusal::Invalid(why) => put_choice(out, 4, &[why]),
+            Refusal::Invalid(why) => put_choice(out, 4, &[&why.to_string()]),
         }
     }
 
@@ -90,7 +91,7 @@ impl Wire for Refusal {
             1 => Refusal::Value(Wire::read(reader)?),
             2 => Refusal::NotMoved,
             3 => Refusal::Failed(Wire::read(reader)?),
-            4 => Refusal::Invalid(Wire::read(reader)?),
+            4 => Rule::Told(Wire::read(reader)?).into(),
             _ => return Err(DecodeError::new("a counter's refusal")),
         })
     }

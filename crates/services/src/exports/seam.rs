@@ -68,9 +68,9 @@ impl Service for Exports {
 
     fn word(trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Unavailable { reason, words } => Error {
-                reason: Some(reason),
-                ..Error::new(Code::ServiceUnavailable, words)
+            Trouble::Unavailable(why) => Error {
+                reason: Some(why.reason),
+                ..Error::new(Code::ServiceUnavailable, why.to_string())
             },
             Trouble::NoCollection => Error::no_such_domain(),
             Trouble::Unreadable(error) => error.into(),

@@ -11,7 +11,7 @@ use crate::catalog::{
 };
 use crate::request::Request;
 use crate::steps::{self, Action, Step};
-use crate::{CollectionId, Failure, Kind, ViewError};
+use crate::{CollectionId, Failure, Kind, Rule, ViewError};
 
 impl Wire for AccountId {
     fn put(&self, out: &mut Vec<u8>) {
@@ -277,9 +277,9 @@ impl Wire for Refusal {
         match self {
             Refusal::NoSuchKey(id) => put_choice(out, 0, &[id]),
             Refusal::KeyExists(id) => put_choice(out, 1, &[id]),
-            Refusal::Invalid(why) => put_choice(out, 2, &[why]),
+            Refusal::Invalid(why) => put_choice(out, 2, &[&why.to_string()]),
             Refusal::View(error) => put_choice(out, 3, &[&error.to_string()]),
-            Refusal::Unavailable { words, .. } => put_choice(out, 3, &[words]),
+            Refusal::Unavailable(why) => put_choice(out, 3, &[&why.to_string()]),
             Refusal::NoSuchDomain(name) => put_choice(out, 4, &[name]),
         }
     }
@@ -288,7 +288,7 @@ impl Wire for Refusal {
         Ok(match reader.byte()? {
             0 => Refusal::NoSuchKey(Wire::read(reader)?),
             1 => Refusal::KeyExists(Wire::read(reader)?),
-            2 => Refusal::Invalid(Wire::read(reader)?),
+            2 => Rule::Told(Wire::read(reader)?).into(),
             3 => Failure::read(reader)?.into(),
             4 => Refusal::NoSuchDomain(Wire::read(reader)?),
             _ => return Err(DecodeError::new("a refusal of the catalog")),

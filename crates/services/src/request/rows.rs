@@ -80,9 +80,9 @@ pub(crate) fn check_mode(
     name: Name<'_>,
     collection: CollectionId,
     mode: Mode,
-) -> Result<(), String> {
+) -> Result<(), catalog::Refusal> {
     match name.kind {
-        Kind::Queue => sqs::check_mode(name.name, mode),
+        Kind::Queue => Ok(sqs::check_mode(name.name, mode)?),
         Kind::Bucket => s3::tentative::check_mode(view, collection, mode),
         Kind::Domain | Kind::Counter => Ok(()),
     }

@@ -86,7 +86,7 @@ fn mode_of(command: &CreateBucket) -> Result<Mode, Error> {
         return Ok(Mode::Strong);
     };
     let mode = Mode::from_byte(byte).ok_or_else(|| invalid("The mode is none.".to_owned()))?;
-    tentative::check_new_mode(mode).map_err(invalid)?;
+    tentative::check_new_mode(mode).map_err(|rule| invalid(rule.to_string()))?;
     Ok(mode)
 }
 

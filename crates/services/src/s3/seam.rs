@@ -130,7 +130,7 @@ impl Service for S3 {
 
     fn word(trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Unavailable { reason, words } => Error::unavailable(reason, &words),
+            Trouble::Unavailable(why) => Error::unavailable(why.reason, &why.to_string()),
             Trouble::NoCollection => Error::of(Code::NoSuchBucket),
             Trouble::Unreadable(error) => error.into(),
             other => Error::new(Code::InvalidArgument, other.sentence()),

@@ -29,7 +29,7 @@ use crate::s3::rows::{Content, Object, State, Version, VersionId};
 use crate::s3::settings::Versioning;
 use crate::service::{Acceptance, Context};
 use crate::sqs::wire_fields;
-use crate::{CollectionId, Mode, View, ViewError};
+use crate::{CollectionId, Mode, Rule, View, ViewError, catalog};
 
 /// What an element holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,22 +66,20 @@ pub(crate) fn check_mode(
     view: &dyn View,
     collection: CollectionId,
     mode: Mode,
-) -> Result<(), String> {
-    let settings = settings(view, collection).map_err(|error| error.to_string())?;
+) -> Result<(), catalog::Refusal> {
+    let settings = settings(view, collection)?;
     let keeps = settings.is_some_and(|it| it.versioning != Versioning::Off);
     match mode {
-        Mode::Mixed if keeps => {
-            Err("A bucket that keeps versions, or did, cannot have the mode mixed.".to_owned())
-        }
-        _ => check_new_mode(mode),
+        Mode::Mixed if keeps => Err(Rule::BucketVersions.into()),
+        _ => Ok(check_new_mode(mode)?),
     }
 }
 
 /// The same of a new bucket.
-pub(crate) fn check_new_mode(mode: Mode) -> Result<(), String> {
+pub(crate) fn check_new_mode(mode: Mode) -> Result<(), Rule> {
     match mode {
         Mode::Strong | Mode::Mixed => Ok(()),
-        mode => Err(format!("A bucket cannot have the mode {mode}.")),
+        mode => Err(Rule::BucketMode(mode)),
     }
 }
 

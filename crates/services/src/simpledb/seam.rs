@@ -177,7 +177,7 @@ impl Service for SimpleDb {
 
     fn word(trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Unavailable { reason, words } => Error::unavailable(reason, &words),
+            Trouble::Unavailable(why) => Error::unavailable(why.reason, &why.to_string()),
             Trouble::NoCollection => Error::no_such_domain(),
             Trouble::Unreadable(error) => error.into(),
             Trouble::NameTaken => Error::new(

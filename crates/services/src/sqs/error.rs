@@ -384,7 +384,7 @@ impl Wire for Code {
     }
 }
 
-/// The reason is that of the message: see [`Reason::of`].
+/// The reason is that of the message ([`Reason::of`]), and from version 7 on stands beside it.
 impl Wire for Error {
     fn put(&self, out: &mut Vec<u8>) {
         self.code.put(out);

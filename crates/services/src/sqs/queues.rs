@@ -27,7 +27,7 @@ use crate::sqs::message::Counters;
 use crate::sqs::queue::{Queue, Terms};
 use crate::sqs::reply::{Page, Reply};
 use crate::sqs::settings::{Settings, account_in};
-use crate::{Direction, Kind, Mode, Reason, View, ViewError};
+use crate::{Direction, Kind, Mode, Reason, Rule, View, ViewError};
 
 const NAME_BYTES_MAX: usize = 80;
 /// Rows about deleted queues that one creation or deletion clears away: more than it adds.
@@ -112,17 +112,16 @@ fn check_new(
 fn mode(command: &CreateQueue) -> Result<Mode, Error> {
     let mode = command.mode().unwrap_or_default();
     let checked = check_mode(&command.queue, mode);
-    checked.map_err(|message| Error::new(Code::InvalidParameterValue, message))?;
+    checked.map_err(|rule| Error::new(Code::InvalidParameterValue, rule.to_string()))?;
     Ok(mode)
 }
 
 /// Refuses a mode that a queue of this name cannot have, in words. Receives are strong, and the
 /// order of a FIFO queue is that of its sends.
-pub(crate) fn check_mode(queue: &str, mode: Mode) -> Result<(), String> {
+pub(crate) fn check_mode(queue: &str, mode: Mode) -> Result<(), Rule> {
     let is_fifo = queue.ends_with(".fifo");
     if !mode.is_at_rest() || mode == Mode::Eventual || (is_fifo && mode != Mode::Strong) {
-        let what = if is_fifo { "A FIFO queue" } else { "A queue" };
-        return Err(format!("{what} cannot have the mode {mode}."));
+        return Err(Rule::QueueMode { is_fifo, mode });
     }
     Ok(())
 }

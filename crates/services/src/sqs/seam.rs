@@ -196,7 +196,7 @@ impl Service for Sqs {
 
     fn word(trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Unavailable { reason, words } => Error::unavailable(reason, &words),
+            Trouble::Unavailable(why) => Error::unavailable(why.reason, &why.to_string()),
             Trouble::NoCollection => Error::no_such_queue(),
             Trouble::Unreadable(error) => error.into(),
             other => Error::new(Code::InvalidParameterValue, other.sentence()),

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use fader_chain::{DecodeError, ViewError};
 
 use crate::catalog;
-use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level, show_name};
+use crate::level::{Bound, ConsistencyOptions, DefaultConsistency, Level};
 use crate::request::Limits;
 use crate::service::{Class, Context, Meaning, Outcome, Service, Target, Trouble, Wait};
 use crate::steps::{self, Command, Taken};
-use crate::{Decision, Failure, Mode, View};
+use crate::{Decision, Failure, Mode, Rule, View};
 
 /// Steps across chains.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub enum Refusal {
     #[error(transparent)]
     Failed(#[from] Failure),
     /// It is no command that can be carried out.
-    #[error("{0}")]
-    Invalid(String),
+    #[error(transparent)]
+    Invalid(#[from] Rule),
 }
 
 impl From<ViewError> for Refusal {
@@ -36,10 +36,9 @@ impl From<catalog::Refusal> for Refusal {
     fn from(refusal: catalog::Refusal) -> Self {
         match refusal {
             catalog::Refusal::View(error) => error.into(),
-            catalog::Refusal::Unavailable { reason, words } => {
-                Failure::Later { reason, words }.into()
-            }
-            other => Refusal::Invalid(other.to_string()),
+            catalog::Refusal::Unavailable(why) => Failure::from(why).into(),
+            catalog::Refusal::Invalid(why) => why.into(),
+            other => Rule::Told(other.to_string()).into(),
         }
     }
 }
@@ -48,7 +47,7 @@ impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Failed(failure) => failure.into(),
-            Refusal::Invalid(why) => catalog::Refusal::Invalid(why),
+            Refusal::Invalid(why) => why.into(),
         }
     }
 }
@@ -116,26 +115,11 @@ impl Service for Steps {
         _context: &Context<'_, Limits>,
         _command: &Command,
     ) -> Outcome<Self> {
-        let message = "a command was sent where only reads are answered";
-        Err(Refusal::Invalid(message.to_owned()))
+        Err(Rule::ReadsOnly.into())
     }
 
     fn word(trouble: Trouble) -> Refusal {
-        match trouble {
-            Trouble::Unavailable { reason, words } => Failure::Later { reason, words }.into(),
-            Trouble::Unreadable(error) => error.into(),
-            Trouble::NoCollection => Refusal::Invalid("there is no such collection".to_owned()),
-            Trouble::NameTaken | Trouble::NameTooFar => {
-                Refusal::Invalid("a step has no name".to_owned())
-            }
-            Trouble::Quorum { name, .. } => Refusal::Invalid(format!("a step has no {name}")),
-            Trouble::StrangeToken | Trouble::Forgotten => {
-                Refusal::Invalid("a step has no session".to_owned())
-            }
-            Trouble::Lost(name) => {
-                Refusal::Invalid(format!("the write {} is lost", show_name(&name)))
-            }
-        }
+        Rule::of(trouble).map_or_else(Refusal::from, Refusal::from)
     }
 
     fn meaning(refusal: &Refusal) -> Meaning {

@@ -2,10 +2,10 @@
 
 use fader_chain::{ChainId, DecodeError, Reader};
 
-use crate::CollectionId;
 use crate::catalog::{AccountId, NameBuf, read_kind};
 use crate::forward::wire::{Wire, put_choice};
 use crate::steps::{Action, Command, Refusal, Step, Taken};
+use crate::{CollectionId, Rule};
 
 impl Wire for ChainId {
     fn put(&self, out: &mut Vec<u8>) {
@@ -122,14 +122,14 @@ impl Wire for Refusal {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Refusal::Failed(why) => put_choice(out, 0, &[why]),
-            Refusal::Invalid(why) => put_choice(out, 1, &[why]),
+            Refusal::Invalid(why) => put_choice(out, 1, &[&why.to_string()]),
         }
     }
 
     fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(match reader.byte()? {
             0 => Refusal::Failed(Wire::read(reader)?),
-            1 => Refusal::Invalid(Wire::read(reader)?),
+            1 => Rule::Told(Wire::read(reader)?).into(),
             _ => return Err(DecodeError::new("the refusal of a step")),
         })
     }

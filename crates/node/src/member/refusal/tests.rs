@@ -52,7 +52,7 @@ fn a_write_that_too_few_confirm_in_time_may_have_taken_effect() {
 fn another_process_is_told_the_reason() {
     for reason in Reason::ALL {
         let refusal = Refusal::new(Kind::Elsewhere, reason);
-        let told = Refusal::told(&Failure::from(refusal));
+        let told = Refusal::told(&Unavailable::from(&refusal).into());
         assert_eq!((told.kind, told.reason), (Kind::Elsewhere, reason));
     }
     let full = Refusal::of_health(
@@ -62,5 +62,18 @@ fn another_process_is_told_the_reason() {
         },
     );
     assert_eq!(full.to_string(), "no space left on device");
-    assert_eq!(Refusal::told(&Failure::from(full)).reason, Reason::Store);
+    assert_eq!(
+        Refusal::told(&Unavailable::from(&full).into()).reason,
+        Reason::Store
+    );
+}
+
+#[test]
+fn what_one_member_may_have_done_is_unknown_though_another_did_nothing() {
+    let lost = Refusal::new(Kind::Unknown, Reason::Lost);
+    let moved = Refusal::new(Kind::Elsewhere, Reason::Moved);
+    assert_eq!(lost.clone().then(moved.clone()), lost);
+    assert_eq!(moved.clone().then(lost.clone()), lost);
+    let none = Refusal::new(Kind::Elsewhere, Reason::NoMember);
+    assert_eq!(none.then(moved.clone()), moved);
 }

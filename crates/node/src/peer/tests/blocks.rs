@@ -1,5 +1,7 @@
 //! Blocks go between nodes on connections of their own, each question with its answer.
 
+use fader_services::ErrorCode;
+
 use super::*;
 use crate::storage::blocks::{BLOCK_BYTES_MAX, Block, BlockBytes};
 
@@ -88,4 +90,40 @@ fn another_key_and_an_end_are_heard() {
     assert_eq!(one.peers.ask_blocks(two.number(), CHAIN, &fetch), None);
     one.peers.close();
     assert_eq!(one.peers.ask_blocks(two.number(), CHAIN, &fetch), None);
+}
+
+/// The bytes of a failure: in a cluster below version 7 its words, from then on its code.
+#[test]
+fn a_failure_of_blocks_has_a_code_from_version_7_on() {
+    let code = ErrorCode::Refused(Reason::BlockMemory);
+    let failed = |code| BlockTold::Failed {
+        code,
+        detail: "no room".to_owned(),
+    };
+    let bytes = |told: &BlockTold, version| {
+        let mut out = Vec::new();
+        told.encode(version, &mut out);
+        Bytes::from(out)
+    };
+    let old = bytes(&failed(code), Version::SIXTH);
+    assert_eq!(old, &b"\x05no room"[..]);
+    let store = ErrorCode::Refused(Reason::Store);
+    assert_eq!(BlockTold::decode(old), Ok(failed(store)));
+    let new = bytes(&failed(code), Version::SEVENTH);
+    assert_eq!(new, &b"\x08\x0cblock-memory\x07no room"[..]);
+    assert_eq!(BlockTold::decode(new), Ok(failed(code)));
+    let newer = Bytes::from_static(b"\x08\x0bof-tomorrow\x07no room");
+    let unknown = BlockTold::UnknownCode("of-tomorrow".to_owned());
+    assert_eq!(BlockTold::decode(newer), Ok(unknown));
+    // What is too long is cut between two characters.
+    let long = BlockTold::Failed {
+        code,
+        detail: "é".repeat(1000),
+    };
+    for version in [Version::SIXTH, Version::SEVENTH] {
+        let Ok(BlockTold::Failed { detail, .. }) = BlockTold::decode(bytes(&long, version)) else {
+            panic!("a failure");
+        };
+        assert_eq!(detail, "é".repeat(250));
+    }
 }

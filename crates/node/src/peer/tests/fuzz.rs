@@ -6,6 +6,7 @@ use std::io::Cursor;
 use bytes::Bytes;
 use fader_chain::put_varint;
 use fader_fuzz::{Corpus, run};
+use fader_services::ErrorCode;
 
 use super::super::noise::{Handshake, KEY_SIZE};
 use super::super::record::{Lane, Opener, Sealer, put_message};
@@ -143,7 +144,11 @@ fn fuzz_block_messages() {
         BlockTold::Gone,
         BlockTold::These(vec![BlockId(7)]),
         BlockTold::Rows(vec![(BlockId(7), 300)]),
-        BlockTold::Failed("full".to_owned()),
+        BlockTold::Failed {
+            code: ErrorCode::Refused(Reason::Store),
+            detail: "full".to_owned(),
+        },
+        BlockTold::UnknownCode("of-tomorrow".to_owned()),
     ];
     let said = |put: &dyn Fn(&mut Vec<u8>)| {
         let mut out = Vec::new();
@@ -158,7 +163,7 @@ fn fuzz_block_messages() {
         bodies.push(body);
     }
     for told in &told {
-        let body = said(&|out| told.encode(out));
+        let body = said(&|out| told.encode(Version::NEWEST, out));
         assert_eq!(BlockTold::decode(body.clone().into()).unwrap(), *told);
         bodies.push(body);
     }

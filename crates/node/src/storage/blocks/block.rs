@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use fader_services::ErrorCode;
+use fader_services::{ErrorCode, Reason};
 
 use super::sums::{piece_sums, sum, whole_sum};
 
@@ -140,6 +140,24 @@ pub enum PutError {
     /// The member that would hold it has ended.
     #[error("the member has ended")]
     Ended,
+}
+
+impl PutError {
+    /// Which failure.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            PutError::Size(_)
+            | PutError::Length { .. }
+            | PutError::Sum(_)
+            | PutError::Differs(_) => ErrorCode::CallInvalid,
+            PutError::Memory => ErrorCode::Refused(Reason::BlockMemory),
+            PutError::Full => ErrorCode::Refused(Reason::BlocksFull),
+            PutError::Disk(_) | PutError::Interrupted => ErrorCode::Refused(Reason::Store),
+            PutError::Unopened { code, .. } => *code,
+            PutError::Ended => ErrorCode::Refused(Reason::NoMember),
+        }
+    }
 }
 
 /// Why bytes of a block were not read.

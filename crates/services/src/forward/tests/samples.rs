@@ -1,6 +1,9 @@
 //! One of each that is forwarded: what is asked, and what is told.
 
+use fader_chain::{DiskId, NodeId, TransferProgress, WaitReason};
+
 use super::*;
+use crate::service::Trouble;
 
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -317,7 +320,7 @@ pub(super) fn told() -> Vec<ForwardedReply> {
         ForwardedReply::Request(Ok(names::Done.into()), ReplyMetadata::default()),
         refused(Refusal::NoSuchKey("id".to_owned())),
         refused(Refusal::KeyExists("id".to_owned())),
-        refused(Refusal::Invalid("why".to_owned())),
+        refused(Rule::Told("why".to_owned()).into()),
         refused(Refusal::View(ViewError::Told {
             words: "why".to_owned(),
         })),
@@ -333,7 +336,7 @@ pub(super) fn told() -> Vec<ForwardedReply> {
             absent: vec!["n2".to_owned()],
             silent: vec!["n3".to_owned(), "n4".to_owned()],
         })),
-        ForwardedReply::Why(vec!["for n2".to_owned()]),
+        ForwardedReply::Why(vec![MemberWait::Words("for n2".to_owned())]),
         ForwardedReply::Catalog(CatalogAnswer::Name(Some(Bytes::from_static(b"row")))),
         ForwardedReply::Catalog(CatalogAnswer::Key(None)),
         ForwardedReply::Catalog(CatalogAnswer::Key(Some(access_key()))),
@@ -344,4 +347,138 @@ pub(super) fn told() -> Vec<ForwardedReply> {
         )))),
     ];
     replies.chain(others).collect()
+}
+
+/// All rules, but for that of a newer process.
+fn rules() -> Vec<Rule> {
+    vec![
+        Rule::KeyId,
+        Rule::Account,
+        Rule::Note,
+        Rule::Abandon,
+        Rule::StrongOnly,
+        Rule::ReadsOnly,
+        Rule::BlockCount,
+        Rule::NoCollection,
+        Rule::NameTaken,
+        Rule::NameTooFar,
+        Rule::Quorum {
+            is_write: true,
+            size: 300,
+        },
+        Rule::StrangeToken,
+        Rule::Lost(name()),
+        Rule::Forgotten,
+        Rule::QueueMode {
+            is_fifo: true,
+            mode: Mode::Mixed,
+        },
+        Rule::BucketMode(Mode::Eventual),
+        Rule::BucketVersions,
+        Rule::Newer("of-tomorrow".to_owned()),
+    ]
+}
+
+fn waits() -> Vec<MemberWait> {
+    use WaitReason as Of;
+    let (one, two) = (NodeId(1), NodeId(300));
+    let disks = || vec![(one, DiskId(7)), (two, DiskId(8))];
+    let filling = TransferProgress {
+        by: Some(two),
+        bytes: 300,
+        bytes_per_second: 7,
+    };
+    let reasons = [
+        Of::Restart(disks()),
+        Of::Others(disks()),
+        Of::Session(one),
+        Of::Publication(300),
+        Of::Adoption(one, 300),
+        Of::Arrival(one),
+        Of::Hearing(one),
+        Of::Handoff(one),
+        Of::Slow(one),
+        Of::Turn(one, two),
+        Of::Incarnation(one),
+        Of::Members(2, 3),
+        Of::Disk(one),
+        Of::Membership(one),
+        Of::Handshake(one, two),
+        Of::Lease(one),
+        Of::Transfer(one, filling),
+        Of::Confirmation(one, 300, 7),
+        Of::Operator(one, 300),
+        Of::Failure(one),
+    ];
+    let others = [
+        MemberWait::Damaged("n1".to_owned()),
+        MemberWait::Failed {
+            member: "n1".to_owned(),
+            times: 2,
+            code: ErrorCode::Refused(Reason::Store),
+            detail: text("no space left on device"),
+        },
+        MemberWait::standstill("n1".to_owned(), std::time::Duration::from_secs(2)),
+        MemberWait::Draining {
+            domain: "carts".to_owned(),
+            absent: vec![one],
+            silent: vec![two],
+        },
+    ];
+    reasons
+        .map(MemberWait::Of)
+        .into_iter()
+        .chain(others)
+        .collect()
+}
+
+/// What has a code of its own, from version 7 on.
+pub(super) fn coded() -> Vec<ForwardedReply> {
+    let unsure = Unavailable {
+        is_unsure: true,
+        ..Reason::Unconfirmed.into()
+    };
+    let full = Unavailable {
+        detail: Some("no space left on device".into()),
+        ..Reason::Store.into()
+    };
+    let failures: [Failure; 3] = [
+        Reason::Moved.into(),
+        full.into(),
+        ViewError::Told {
+            words: "damage".to_owned(),
+        }
+        .into(),
+    ];
+    let refused =
+        |refusal: request::Refusal| ForwardedReply::Request(Err(refusal), ReplyMetadata::default());
+    let overloaded = Reason::Overloaded;
+    let refusals: [request::Refusal; 9] = [
+        Error::unavailable(overloaded, overloaded.sentence()).into(),
+        crate::sqs::Error::unavailable(overloaded, overloaded.sentence()).into(),
+        crate::s3::Error::unavailable(overloaded, overloaded.sentence()).into(),
+        ServiceName::Export.word(Trouble::from(overloaded)),
+        Refusal::Unavailable(unsure.clone()).into(),
+        Refusal::View(ViewError::Told {
+            words: "damage".to_owned(),
+        })
+        .into(),
+        crate::blocks::Refusal::from(Failure::from(unsure)).into(),
+        crate::blocks::Refusal::from(Rule::BlockCount).into(),
+        crate::steps::Refusal::from(Failure::from(Reason::NoMember)).into(),
+    ];
+    let of_rules = rules()
+        .into_iter()
+        .map(|rule| refused(Refusal::from(rule).into()));
+    let others = [
+        ForwardedReply::Why(waits()),
+        ForwardedReply::UnknownCode("of-tomorrow".to_owned()),
+        ForwardedReply::Request(Err(Refusal::from(Rule::Account).into()), metadata()),
+    ];
+    let failures = failures.map(ForwardedReply::NotHere).into_iter();
+    failures
+        .chain(refusals.map(refused))
+        .chain(of_rules)
+        .chain(others)
+        .collect()
 }
