@@ -155,7 +155,8 @@ impl Pending<'_> {
     }
 
     /// Transactions to send on. Where the queue shows its messages none is hidden from others: that
-    /// would cost a write for each. A pointer that has to wait is received, which counts how often.
+    /// would cost a write for each. Pointers that have to wait are received, which counts how
+    /// often, and so are messages behind many that cannot be read.
     ///
     /// # Errors
     /// Of the store or the queues.
@@ -165,11 +166,11 @@ impl Pending<'_> {
         };
         let mut adopting = Adopting::default();
         let is_waiting = self.read(peeked.messages, &mut adopting).await?;
-        if is_waiting && adopting.receipts.is_empty() {
-            return self.receive().await;
-        }
         adopting.is_more = is_waiting || !peeked.is_all;
-        Ok(adopting)
+        match adopting.is_more && adopting.receipts.is_empty() {
+            true => self.receive().await,
+            false => Ok(adopting),
+        }
     }
 
     async fn receive(&self) -> Result<Adopting> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fader_cloud::model::{Latency, Model, Profile};
 use fader_cloud::{Clock, ErrorKind, RequestKind, Usage};
 use fader_database::{Database, Level, Options, Transaction};
-use stage::{Backend, client, database, model, on_all, run};
+use stage::{Backend, client, database, model, on_all, process, run};
 
 async fn pause(model: &Model, ms: u64) {
     model.clock.sleep(Duration::from_millis(ms)).await;
@@ -482,4 +482,22 @@ fn a_checkpoint_takes_all_messages_of_a_queue_in_a_bucket_at_once() {
         });
         executor.shut_down();
     }
+}
+
+#[test]
+fn many_damaged_messages_do_not_keep_a_client_from_its_end() {
+    on_all(|model, backend| async move {
+        let writer = database(&model, "writer", backend).await;
+        let queues = stage::cloud(&model, &process(&model, "other"), backend).queues;
+        let names = queues.list("").await.expect("a cloud without faults");
+        let garbage = vec!["no transaction".to_owned(); 10];
+        for name in names {
+            for _ in 0..101 {
+                queues.send(&name, &garbage).await.expect("a queue");
+            }
+        }
+        put_all(&writer, Level::Atomic, &[("key", "1")]).await;
+        writer.settle().await.expect("damaged messages stay");
+        writer.settle().await.expect("damaged messages stay");
+    });
 }
