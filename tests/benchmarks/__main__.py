@@ -35,7 +35,7 @@ def options():
     parser.add_argument("--nodes", type=numbers,
                         help="sizes of clusters to compare, such as 3,6,12 (scale)")
     parser.add_argument("--before", type=pathlib.Path,
-                        help="the binary of an earlier build to compare with (scale)")
+                        help="the binary of an earlier build to compare with (scale, etcd)")
     parser.add_argument("--scratch", type=pathlib.Path, default=tempfile.gettempdir())
     parser.add_argument("--keep", type=pathlib.Path,
                         help="what is drawn, and the numbers it is drawn from (delay)")

@@ -1,6 +1,8 @@
 """Strong writes and linearizable reads of one 500 B value against three etcd servers on the same
 machine. It compares signed PutAttributes and GetAttributes of SimpleDB with etcd's gRPC, 64
-connections. Every write is on every disk (etcd: on two of three) before it is acknowledged."""
+connections. Every write is on every disk (etcd: on two of three) before it is acknowledged.
+
+With `--before` members of an earlier build are a third side."""
 
 import contextlib
 import json
@@ -19,6 +21,8 @@ from ports import free_address
 SOURCES = servers.ROOT / "tests" / "etcd"
 PROGRAMS = servers.ROOT / "target" / "etcd"
 PROMISED = {"put": 2, "get": 3}
+# This build's rate to that of an earlier one.
+PROMISED_BEFORE = 0.97
 CONNECTIONS = 64
 ITEMS = 1000
 START_SECONDS_MAX = 30
@@ -84,28 +88,39 @@ def run(options, report):
     build()
     print("etcd: three members each, on this machine, 64 connections, 500 B")
     seconds = 1 if options.small else 10
+    builds = {"Fader": servers.BINARY}
+    if options.before:
+        builds["before"] = options.before
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(clusters.running(options.scratch, mode="strong"))
+        started = {
+            build: stack.enter_context(
+                clusters.running(options.scratch, mode="strong", binary=binary))
+            for build, binary in builds.items()
+        }
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.scratch))
         etcd = stack.enter_context(Etcd(pathlib.Path(folder)))
         etcd.await_healthy()
-        members = [clusters.address(cluster, name) for name in cluster.names]
         for operation, promised in PROMISED.items():
             # What is read is as it was filled, after any puts.
             etcd.drive("fill", seconds)
-            domain = f"{clusters.DOMAIN}-{operation}"
-            clusters.caller(cluster, "n1").ask(
-                {"Action": "CreateDomain", "DomainName": domain}, {})
-            load = {"domain": domain, "items": ITEMS, "connections": CONNECTIONS}
-            clusters.drive("fill", members[:1], **load)
-            ours = [member.process for member in cluster.members.values()]
-            compare(options, report, operation, promised, sides={
-                "Fader": lambda run, operation=operation, load=load: metered(
-                    ours, lambda: clusters.drive(
-                        operation, members, seconds=seconds, stamp=1 + run * 10_000_000, **load)),
-                "etcd": lambda _, operation=operation: metered(
-                    etcd.processes, lambda: etcd.drive(operation, seconds)),
-            })
+            sides = {
+                build: filled(cluster, operation, seconds) for build, cluster in started.items()
+            }
+            sides["etcd"] = lambda _, operation=operation: metered(
+                etcd.processes, lambda: etcd.drive(operation, seconds))
+            compare(options, report, operation, promised, sides)
+
+
+def filled(cluster, operation, seconds):
+    """What drives a cluster in a run, in a domain that is filled."""
+    members = [clusters.address(cluster, name) for name in cluster.names]
+    domain = f"{clusters.DOMAIN}-{operation}"
+    clusters.caller(cluster, "n1").ask({"Action": "CreateDomain", "DomainName": domain}, {})
+    load = {"domain": domain, "items": ITEMS, "connections": CONNECTIONS}
+    clusters.drive("fill", members[:1], **load)
+    processes = [member.process for member in cluster.members.values()]
+    return lambda run: metered(processes, lambda: clusters.drive(
+        operation, members, seconds=seconds, stamp=1 + run * 10_000_000, **load))
 
 
 def metered(processes, drive):
@@ -137,3 +152,6 @@ def compare(options, report, operation, promised, sides):
         report.series(f"{side} {operation}: processor time", processor, "us")
     rates = {side: [one["rate"] for one in runs] for side, runs in found.items()}
     report.ratio(f"{operation}: Fader / etcd", rates["Fader"], rates["etcd"], promised)
+    if "before" in rates:
+        name = f"{operation}: this build / before"
+        report.ratio(name, rates["Fader"], rates["before"], PROMISED_BEFORE)

@@ -35,8 +35,8 @@ pub(crate) struct Options {
     /// quota of processor time (cgroup v1).
     #[arg(long, value_name = "NUMBERS")]
     nodes: Option<String>,
-    /// Of `simpledb`, `one-node` and `scale`: an earlier commit, whose binary takes part in each
-    /// round. Of `one-node` the last commit without replicas, unless told.
+    /// Of `simpledb`, `one-node`, `scale` and `etcd`: an earlier commit, whose binary takes part in
+    /// each round. Of `one-node` the last commit without replicas, unless told.
     #[arg(long, value_name = "COMMIT")]
     before: Option<String>,
     /// Of `phases`: how many items; the article's 10,000 unless told.
@@ -133,9 +133,12 @@ pub(crate) fn build() -> Result<()> {
 
 /// Runs one benchmark.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let compares_builds = matches!(options.name, Name::Simpledb | Name::OneNode | Name::Scale);
+    let compares_builds = matches!(
+        options.name,
+        Name::Simpledb | Name::OneNode | Name::Scale | Name::Etcd
+    );
     if options.before.is_some() && !compares_builds {
-        bail!("--before goes with `simpledb`, `one-node` and `scale`");
+        bail!("--before goes with `simpledb`, `one-node`, `scale` and `etcd`");
     }
     if options.nodes.is_some() && options.name != Name::Scale {
         bail!("--nodes goes with `scale`");
