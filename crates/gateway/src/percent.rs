@@ -2,11 +2,13 @@
 //!
 //! Decoding takes `+` for a space, as forms and AWS's query strings do. Encoding is RFC 3986's:
 //! everything but `A-Z a-z 0-9 - . _ ~` becomes `%XX`, upper case.
+//!
+//! The crate `percent-encoding`, which the client uses, takes 1.6 % more instructions for a put:
+//! the check of its signature encodes all of its form.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Why encoded text cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,23 +76,49 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Octets that are escaped: all but letters, digits and `-._~`.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
 /// Appends `text`, encoded.
 pub(crate) fn encode(text: &str, out: &mut Vec<u8>) {
-    for part in utf8_percent_encode(text, RESERVED) {
-        out.extend_from_slice(part.as_bytes());
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|&byte| !is_unreserved(byte)) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(&escaped(rest[at]));
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
 }
 
 /// The bytes of `text`, encoded; for comparing two texts by what signatures sort.
 pub(crate) fn encoded(text: &str) -> impl Iterator<Item = u8> + '_ {
-    utf8_percent_encode(text, RESERVED).flat_map(str::bytes)
+    text.bytes().flat_map(|byte| {
+        let (bytes, count) = match is_unreserved(byte) {
+            true => ([byte, 0, 0], 1),
+            false => (escaped(byte), 3),
+        };
+        bytes.into_iter().take(count)
+    })
+}
+
+fn escaped(byte: u8) -> [u8; 3] {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+    [b'%', HEX[high], HEX[low]]
+}
+
+/// Whether the byte stands for itself: one look at a table.
+fn is_unreserved(byte: u8) -> bool {
+    const UNRESERVED: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0_u8;
+        loop {
+            table[byte as usize] =
+                byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+            if byte == u8::MAX {
+                break table;
+            }
+            byte += 1;
+        }
+    };
+    UNRESERVED[usize::from(byte)]
 }
 
 #[cfg(test)]
