@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_blink::Record;
-use fader_cloud::Result;
+use fader_cloud::{Queues, Received, Result};
 
 use crate::catalogue::{Collection, CollectionId};
 use crate::layout::Place;
@@ -100,15 +100,20 @@ impl Transaction {
     }
 }
 
+/// All messages of a queue; none unless its service shows all.
+async fn peek_all(queues: &dyn Queues, queue: &str) -> Result<Option<Vec<Received>>> {
+    let peeked = queues.peek(queue, MESSAGES_MAX).await?;
+    let whole = peeked.filter(|peeked| peeked.is_all);
+    Ok(whole.map(|peeked| peeked.messages))
+}
+
 impl Pending<'_> {
     /// Looks at whole transactions; whether the queue shows them.
     async fn look_at_transactions(&self, looked: &mut Looked) -> Result<bool> {
-        let queues = &self.store.0.queues;
-        let peeked = queues.peek(&self.atomic(), MESSAGES_MAX).await?;
-        let Some(peeked) = peeked.filter(|peeked| peeked.is_all) else {
+        let Some(messages) = peek_all(&*self.store.0.queues, &self.atomic()).await? else {
             return Ok(false);
         };
-        for message in peeked.messages {
+        for message in messages {
             // Damaged messages stay in their queues, and are counted by checkpoints.
             let Ok(frame) = message::from_text(&message.body).and_then(Frame::decode) else {
                 continue;
@@ -143,11 +148,10 @@ impl Pending<'_> {
             let numbers = (0..tree.queues.numbered()).map(Place::Number);
             for place in leaves.into_iter().map(Place::Leaf).chain(numbers) {
                 let queue = self.queue(*id, place);
-                let peeked = queues.peek(&queue, MESSAGES_MAX).await?;
-                let Some(peeked) = peeked.filter(|peeked| peeked.is_all) else {
+                let Some(messages) = peek_all(&*queues, &queue).await? else {
                     return Ok(false);
                 };
-                for message in peeked.messages {
+                for message in messages {
                     let part = message::from_text(&message.body);
                     let records = part.and_then(|part| message::decode_part(*id, sealer, part));
                     fresh.add(records.unwrap_or_default());

@@ -49,7 +49,7 @@ pub use providers::{
 pub use run::{ERRORS_MAX, Plan, Ran, RunError, Target, run, sample};
 pub use schedule::{Arrivals, Rate, Schedule, Starts, rounds};
 pub use simpledb::{BatchPut, Get, Put, Select, acknowledged};
-pub use statistics::{Interval, median, ratio_of_medians};
+pub use statistics::{Interval, interval_of_median, median, ratio_of_medians};
 pub use stress::{Remaining, Stress, Variant};
 pub use summary::Summary;
 pub use workload::{Act, Form, Heard, Intent, Verdict, Wire, Workload};

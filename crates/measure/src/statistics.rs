@@ -70,6 +70,11 @@ pub fn ratio_of_medians(numerator: &[f64], denominator: &[f64], seed: u64) -> In
     }
 }
 
+/// The median of samples, which are not empty.
+pub fn interval_of_median(samples: &[f64], seed: u64) -> Interval {
+    ratio_of_medians(samples, &vec![1.0; samples.len()], seed)
+}
+
 fn median_in(samples: &mut [f64]) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     match samples.len() {

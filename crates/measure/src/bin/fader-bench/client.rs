@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use fader_client::{Http, Origin, Settings};
-use fader_measure::{Interval, median, ratio_of_medians};
+use fader_measure::{Interval, interval_of_median, median, ratio_of_medians};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::client::conn::http1;
@@ -186,7 +186,7 @@ fn findings(rounds: &[Round], seed: u64) -> Vec<Finding> {
     };
     let rates = |who| figures(who, |round| round.rate);
     let processor = |who| figures(who, |round| round.processor_rate);
-    let alone = |samples: &[f64]| ratio_of_medians(samples, &vec![1.0; samples.len()], seed);
+    let alone = |samples: &[f64]| interval_of_median(samples, seed);
     let finding = |name: &str, interval: Interval, bound: f64| Finding {
         name: name.to_owned(),
         interval,

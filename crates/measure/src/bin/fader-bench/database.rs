@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use fader_cloud::model::{Call, Latency, Model, Profile, Skew};
 use fader_cloud::{Cloud, Queues};
 use fader_database::{CollectionSettings, Database, Level, Options as DatabaseOptions};
-use fader_measure::{Interval, median, ratio_of_medians};
+use fader_measure::median;
 use futures_util::future::join_all;
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
@@ -19,7 +19,7 @@ use object_store::path::Path;
 use crate::Options;
 use crate::machine::Machine;
 use crate::one_object::OneObject;
-use crate::report::{Finding, Report, Target};
+use crate::report::{Figure, Report, Target, of_seeds};
 
 /// How long commits are counted, and how long their times are taken. The first checkpoint begins
 /// later: all clients began at once, and no checkpoint is in a commit's way.
@@ -247,19 +247,27 @@ fn silent(seed: u64, pending: Pending) -> Result<f64> {
 }
 
 /// What is measured on each seed, with its target.
-const FIGURES: [(&str, Target); 12] = [
-    ("basic, SQS: commit of 64 clients / one's", ONE_AS_MANY),
-    ("atomic, SQS: commit of 64 clients / one's", ONE_AS_MANY),
-    ("basic, bucket: commit of 64 clients / one's", ONE_AS_MANY),
-    ("atomic, bucket: commit of 64 clients / one's", ONE_AS_MANY),
-    ("atomic, SQS: commit / one request", ONE_TRIP),
-    ("atomic, bucket: commit / one PUT", ONE_TRIP),
-    ("64 clients, basic: commits / one manifest's", FACTOR),
-    ("in groups of 8 transactions", FACTOR),
-    ("idle week, SQS: requests", NOTHING),
-    ("idle week, bucket: requests", NOTHING),
-    ("silent client, SQS: intervals", INTERVALS),
-    ("silent client, bucket: intervals", INTERVALS),
+const FIGURES: [Figure; 12] = [
+    ("basic, SQS: commit of 64 clients / one's", "", ONE_AS_MANY),
+    ("atomic, SQS: commit of 64 clients / one's", "", ONE_AS_MANY),
+    (
+        "basic, bucket: commit of 64 clients / one's",
+        "",
+        ONE_AS_MANY,
+    ),
+    (
+        "atomic, bucket: commit of 64 clients / one's",
+        "",
+        ONE_AS_MANY,
+    ),
+    ("atomic, SQS: commit / one request", "", ONE_TRIP),
+    ("atomic, bucket: commit / one PUT", "", ONE_TRIP),
+    ("64 clients, basic: commits / one manifest's", "", FACTOR),
+    ("in groups of 8 transactions", "", FACTOR),
+    ("idle week, SQS: requests", "", NOTHING),
+    ("idle week, bucket: requests", "", NOTHING),
+    ("silent client, SQS: intervals", "", INTERVALS),
+    ("silent client, bucket: intervals", "", INTERVALS),
 ];
 const ONE_AS_MANY: Target = Target::AtMost(1.2);
 const ONE_TRIP: Target = Target::AtMost(1.0);
@@ -316,33 +324,17 @@ fn figures(seed: u64) -> Result<[f64; 12]> {
     ])
 }
 
-fn interval(samples: &[f64], seed: u64) -> Interval {
-    ratio_of_medians(samples, &vec![1.0; samples.len()], seed)
-}
-
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let (_scratch, machine) = Machine::begin(&options.scratch)?;
-    let mut samples = FIGURES.map(|_| Vec::new());
-    for run in 0..options.runs() as u64 {
-        let seed = options.seed + run;
+    let findings = of_seeds(options, FIGURES, |seed| {
         println!("seed {seed}, in virtual time");
-        let found = figures(seed).with_context(|| format!("seed {seed}"))?;
-        for (sample, figure) in samples.iter_mut().zip(found) {
-            sample.push(figure);
-        }
-    }
-    let findings = FIGURES.iter().zip(samples);
-    let findings = findings.map(|((name, target), samples)| Finding {
-        name: (*name).to_owned(),
-        interval: interval(&samples, options.seed),
-        unit: "",
-        target: *target,
-    });
+        figures(seed).with_context(|| format!("seed {seed}"))
+    })?;
     let report = Report {
         benchmark: "database",
         machine,
         sides: Vec::new(),
-        findings: findings.collect(),
+        findings,
         notes: vec![
             "Virtual time: GET 25, PUT and DELETE 30, LIST 25, a request of SQS 10 ms.".to_owned(),
         ],

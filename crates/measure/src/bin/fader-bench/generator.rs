@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use fader_client::CONTENT_TYPE;
 use fader_measure::{
     Arrivals, Constant, DIGITS, Form, Items, Load, Plan, Put, Rate, Schedule, Starts, Summary,
-    Until, Wire, median, ratio_of_medians, run as generate,
+    Until, Wire, interval_of_median, median, ratio_of_medians, run as generate,
 };
 
 use crate::Options;
@@ -73,8 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         missing += left_out;
     }
     ensure!(missing == 0, "{missing} operations are not in the log");
-    let alone =
-        |samples: &[f64]| ratio_of_medians(samples, &vec![1.0; samples.len()], options.seed);
+    let alone = |samples: &[f64]| interval_of_median(samples, options.seed);
     let finding = |name: &str, interval, target| Finding {
         name: name.to_owned(),
         interval,

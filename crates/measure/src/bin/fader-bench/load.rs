@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fader_measure::{
-    BatchPut, ERRORS_MAX, Interval, Items, Load, Plan, Ran, Summary, Until, Wire, formats, median,
-    ratio_of_medians, run as generate,
+    BatchPut, ERRORS_MAX, Interval, Items, Load, Plan, Ran, Summary, Until, Wire, formats,
+    interval_of_median, median, run as generate,
 };
 
 use crate::Options;
@@ -93,7 +93,7 @@ impl Runs {
 /// The median of the rounds' ratios: both figures of a round had the same machine.
 pub(crate) fn pair_by_pair(above: &[f64], below: &[f64], seed: u64) -> Interval {
     let ratios: Vec<f64> = above.iter().zip(below).map(|(a, b)| a / b).collect();
-    ratio_of_medians(&ratios, &vec![1.0; ratios.len()], seed)
+    interval_of_median(&ratios, seed)
 }
 
 /// Warms a server up and measures one side of a round; gives the log of all that was done to it.

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use fader_measure::Interval;
+use fader_measure::{Interval, interval_of_median};
 use serde::Serialize;
 
+use crate::Options;
 use crate::machine::Machine;
 
 /// What a benchmark found.
@@ -49,6 +50,32 @@ pub(crate) enum Target {
     AtMost(f64),
     /// At least this, as far as the interval can tell.
     Reaches(f64),
+}
+
+/// A figure that each seed gives anew: its name, its unit and its target.
+pub(crate) type Figure = (&'static str, &'static str, Target);
+
+/// What the seeds of a benchmark give: medians of their figures.
+pub(crate) fn of_seeds<const N: usize>(
+    options: &Options,
+    figures: [Figure; N],
+    measure: impl Fn(u64) -> Result<[f64; N]>,
+) -> Result<Vec<Finding>> {
+    let mut samples = [const { Vec::new() }; N];
+    for run in 0..options.runs() as u64 {
+        let found = measure(options.seed + run)?;
+        for (samples, figure) in samples.iter_mut().zip(found) {
+            samples.push(figure);
+        }
+    }
+    let findings = figures.into_iter().zip(samples);
+    let findings = findings.map(|((name, unit, target), samples)| Finding {
+        name: name.to_owned(),
+        interval: interval_of_median(&samples, options.seed),
+        unit,
+        target,
+    });
+    Ok(findings.collect())
 }
 
 impl Target {

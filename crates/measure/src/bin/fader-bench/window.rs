@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
-use fader_measure::{Interval, median, ratio_of_medians};
+use fader_measure::{Interval, interval_of_median, median};
 use fader_simulator::traffic::{
     ALGORITHMS, Algorithm, HOLDOUT, Kind, Measured, SCENARIOS, Scenario, measure,
 };
@@ -61,7 +61,7 @@ impl Row {
 
     fn interval(&self, seed: u64, figure: impl Fn(&Measured) -> f64) -> Interval {
         let samples = self.samples(figure);
-        ratio_of_medians(&samples, &vec![1.0; samples.len()], seed)
+        interval_of_median(&samples, seed)
     }
 }
 

@@ -13,14 +13,14 @@ use fader_cloud::model::{Call, ETags, Latency, Model, ObjectProfile, Profile, Sk
 use fader_cloud::{
     AttributePut, Domains, ItemPut, QueueSettings, Queues, Receipt, Receive, Runtime,
 };
-use fader_measure::{Interval, median, ratio_of_medians};
+use fader_measure::median;
 use futures_util::future::join_all;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::Options;
 use crate::one_object::OneObject;
-use crate::report::{Finding, Target};
+use crate::report::{Figure, Finding, Target, of_seeds};
 
 /// How long throughput is measured.
 const SPAN: Duration = Duration::from_secs(20);
@@ -338,12 +338,8 @@ fn fairness(seed: u64) -> Result<f64> {
     Ok(times.iter().copied().fold(0.0, f64::max) / median(&times))
 }
 
-fn interval(samples: &[f64], seed: u64) -> Interval {
-    ratio_of_medians(samples, &vec![1.0; samples.len()], seed)
-}
-
 /// What is measured on each seed, with its unit and its target.
-const FIGURES: [(&str, &str, Target); 11] = [
+const FIGURES: [Figure; 11] = [
     ("batch of ten, requests", "", Target::AtMost(6.0)),
     ("as a peek, requests", "", Target::AtMost(4.0)),
     (
@@ -379,9 +375,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Finding>> {
         "{} seeds in virtual time: GET 25, PUT 30, LIST 25 ms",
         options.runs()
     );
-    let mut samples = FIGURES.map(|(name, unit, target)| (name, unit, target, Vec::new()));
-    for run in 0..options.runs() as u64 {
-        let seed = options.seed + run;
+    of_seeds(options, FIGURES, |seed| {
         let (day, wait) = idle(seed)?;
         let bench = Bench::new(seed);
         bench.run(bench.queue())?;
@@ -391,7 +385,7 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Finding>> {
             let (objects, runtime) = bench.process(&name);
             OneObject::new(objects, runtime)
         })?;
-        let figures = [
+        Ok([
             batch(seed, 30)?,
             batch(seed, 0)?,
             hundred(seed)?,
@@ -403,18 +397,6 @@ pub(super) fn measure(options: &Options) -> Result<Vec<Finding>> {
             drain(seed, 32)? / drain(seed, 1)? / 32.0,
             writers(seed)?,
             fairness(seed)?,
-        ];
-        for (sample, figure) in samples.iter_mut().zip(figures) {
-            sample.3.push(figure);
-        }
-    }
-    let findings = samples
-        .into_iter()
-        .map(|(name, unit, target, samples)| Finding {
-            name: name.to_owned(),
-            interval: interval(&samples, options.seed),
-            unit,
-            target,
-        });
-    Ok(findings.collect())
+        ])
+    })
 }
