@@ -15,7 +15,7 @@ use crate::layout::PendingQueues;
 use crate::level::Level;
 use crate::options::Options;
 use crate::pending::Pending;
-use crate::pool::Pool;
+use crate::pool::{Pool, Use};
 use crate::routing::{Due, Outgoing};
 use crate::sealing::{Sealer, SealingKey};
 use crate::session::Session;
@@ -302,6 +302,7 @@ impl Inner {
                 LEAVES_AT_ONCE
             },
             guards: self.options.guards,
+            used: Use::Read,
         })
     }
 

@@ -158,7 +158,11 @@ impl Transaction {
     /// lost.
     async fn write_pages(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
         for (collection, records) in parts {
-            let tree = self.database.0.tree(&self.commit, &collection)?;
+            let tree = self
+                .database
+                .0
+                .tree(&self.commit, &collection)?
+                .for_upkeep();
             let way = Way {
                 collection: &collection,
                 is_lost_to_others: true,
