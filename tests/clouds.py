@@ -101,10 +101,10 @@ def go_program(folder, name):
 
 
 @contextlib.contextmanager
-def gofakes3(folder):
-    """A running gofakes3; its address."""
+def gofakes3(folder, delay_ms=0):
+    """A running gofakes3, that lets each request wait; its address."""
     port = free_port()
-    command = [go_program(folder, "gofakes3"), f"127.0.0.1:{port}"]
+    command = [go_program(folder, "gofakes3"), f"127.0.0.1:{port}", f"{delay_ms}ms"]
     with running("gofakes3", command, folder / "gofakes3.log", port) as url:
         make_bucket(url)
         yield url

@@ -1,4 +1,6 @@
-"""The paper's bookstore in virtual time, and the database beside SQLite.
+"""The paper's bookstore in virtual time, the database beside Delta Lake, and beside SQLite.
+
+Delta Lake and the database are at one S3 server that lets each request wait (`hot_collection.py`).
 
 On one folder both import in order and in random order, and scan. Reads are of a tree in memory.
 
@@ -17,6 +19,7 @@ import tempfile
 import time
 
 import server as servers
+from benchmarks import hot_collection
 
 HERE = pathlib.Path(__file__).parent
 RECORDS, RECORDS_SMALL = 10_000_000, 20_000
@@ -204,6 +207,7 @@ def run(options, report):
     count = RECORDS_SMALL if options.small else RECORDS
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         folder = pathlib.Path(scratch)
+        hot_collection.compare(options, report, folder)
         compare_reads(options, report, folder)
         compare_imports(options, report, folder, range(count), "keys in order", 0.5)
         shuffled = list(range(count))

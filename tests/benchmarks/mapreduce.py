@@ -160,7 +160,7 @@ class Sides:
 
 
 def engines(name):
-    """The interpreter of an environment that has an engine."""
+    """The interpreter of an environment that has a peer, as `NAME.txt` pins it."""
     folder = servers.ROOT / ".venv" / name
     if not (folder / "bin" / "python").exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)

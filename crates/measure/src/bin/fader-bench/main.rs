@@ -10,6 +10,7 @@ mod callgrind;
 mod checker;
 mod client;
 mod cloud;
+mod commits;
 mod crash;
 mod database;
 mod disk;
@@ -80,6 +81,8 @@ enum Command {
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
     Drive(drive::Options),
+    /// Clients that commit to one collection of a new database, for `bench database`.
+    Commits(commits::Options),
     /// The word count of a folder's files by two threads: a floor of other benchmarks.
     Words(words::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
@@ -177,6 +180,7 @@ fn main() -> ExitCode {
         Command::Database(options) => database::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
+        Command::Commits(options) => commits::run(&options).map(|()| true),
         Command::Words(options) => words::run(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),
     };
