@@ -1,11 +1,12 @@
 """Clients that commit one record after the other to one collection, beside Delta Lake's appends.
 
 All are at one S3 server, gofakes3, that lets each request wait: 25 ms is a near region's time. It
-keeps objects in memory, and its conditional PUTs are atomic. What is counted is acknowledged, and
-the server has it: a commit of Fader is one object in the collection's queue (Basic) or in the
-database's (Atomic), and its pages follow by checkpoints that run meanwhile, 15 s after the first
-commit. An append of Delta Lake is a Parquet file and an entry of the log, and its readers see it at
-once. At the end a new client of each reads how many records there are."""
+keeps objects in memory, and its conditional PUTs are atomic.
+
+The server has what is acknowledged. A commit of Fader is one object in a queue: the collection's at
+Basic, the database's at Atomic. Its pages follow by checkpoints, the first of them 15 s later and
+still within the time. An append of Delta Lake is a Parquet file and an entry of the log, and its
+readers see it at once. At the end a new client of each reads how many records there are."""
 
 import json
 import os

@@ -90,9 +90,9 @@ enum Name {
     /// and Hadoop. Needs Java and Maven, and an hour.
     Mapreduce,
     /// The database in virtual time: 64 clients against one and against a table with one manifest,
-    /// the paper's bookstore, prices. Then 64 clients beside Delta Lake's at one S3 server that lets
-    /// requests wait, which needs Go. Then beside SQLite: import in order and at random, a scan,
-    /// point reads. Needs a C compiler and libsqlite3-dev for the reads.
+    /// the paper's bookstore, prices. Then 64 clients beside Delta Lake's at one S3 server that
+    /// lets requests wait, which needs Go. Then beside SQLite: import in order and at random, a
+    /// scan, point reads. Needs a C compiler and libsqlite3-dev for the reads.
     Database,
     /// The article's five phases in real time, at one address and at three; half an hour, and
     /// less with fewer items or a higher limit.

@@ -8,10 +8,13 @@
 //! - DISK-1 a page of an earlier process is read only after the store showed it as the newest.
 //! - DISK-2 a file that is damaged, or of another page, is missing.
 //! - DISK-3 files that are known have no more bytes than the bound.
+//! - DISK-4 chunks of write sets are there only while their transaction is: those of an earlier
+//!   process are deleted when the tier is opened. They are never deleted to make room.
 //!
 //! Deliberately absent: large records, which are read once; waiting for the disk's caches, since a
-//! lost file costs one GET.
+//! lost page costs one GET, and a lost chunk of a write set ends its transaction.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -29,6 +32,8 @@ const MAGIC: [u8; 4] = *b"FDP1";
 const HEAD_BYTES: usize = 12;
 /// Stands for the length of a text that is not there.
 const NONE: u32 = u32::MAX;
+/// How the names of chunks of write sets begin. No database has a name with it.
+const SPILL: &str = "spill-";
 
 /// Files of one process. A failure is a file that is not there.
 pub trait PageFiles: Debug + Send + Sync + 'static {
@@ -71,9 +76,15 @@ pub(crate) struct Disk {
     known: Mutex<Known>,
 }
 
-/// When the store last showed what a file has as the newest to this process. Files of an earlier
-/// process come first in the order of use.
-type Known = Recency<String, Option<Duration>>;
+#[derive(Debug, Default)]
+struct Known {
+    /// When the store last showed what a file has as the newest to this process. Files of an
+    /// earlier process come first in the order of use.
+    pages: Recency<String, Option<Duration>>,
+    /// Bytes of the chunks of write sets.
+    spilled: BTreeMap<u128, u64>,
+    spilled_bytes: u64,
+}
 
 impl Disk {
     /// The pages of a database in this tier, and what else is there.
@@ -82,7 +93,10 @@ impl Disk {
         let mut listed = tier.files.list();
         listed.sort_unstable();
         for (name, bytes) in listed {
-            known.put(name, None, bytes);
+            match name.starts_with(SPILL) {
+                true => tier.files.remove(&name),
+                false => known.pages.put(name, None, bytes),
+            }
         }
         let disk = Disk {
             tier,
@@ -106,10 +120,10 @@ impl Disk {
     pub(crate) fn get(&self, id: PageId) -> Option<Kept> {
         let name = self.name(id);
         let mut known = self.known();
-        let seen = *known.touch(&name)?;
+        let seen = *known.pages.touch(&name)?;
         let file = self.tier.files.read(&name);
         let Some((version, bytes)) = file.and_then(|file| decode(&name, file)) else {
-            known.remove(&name);
+            known.pages.remove(&name);
             self.tier.files.remove(&name);
             return None;
         };
@@ -129,37 +143,76 @@ impl Disk {
         let name = self.name(id);
         let file = encode(&name, version, bytes);
         let mut known = self.known();
-        if self.tier.bytes_max < file.len() as u64 || !self.tier.files.write(&name, &file) {
-            known.remove(&name);
+        let place = self.tier.bytes_max - known.spilled_bytes;
+        if place < file.len() as u64 || !self.tier.files.write(&name, &file) {
+            known.pages.remove(&name);
             self.tier.files.remove(&name);
             return;
         }
-        known.put(name, Some(seen), file.len() as u64);
+        known.pages.put(name, Some(seen), file.len() as u64);
         self.make_room(&mut known);
     }
 
     /// The store showed the version that is here as the newest at `now`.
     pub(crate) fn confirm(&self, id: PageId, now: Duration) {
-        if let Some(seen) = self.known().get_mut(&self.name(id)) {
+        if let Some(seen) = self.known().pages.get_mut(&self.name(id)) {
             *seen = (*seen).max(Some(now));
         }
     }
 
     /// The store may have a newer version.
     pub(crate) fn doubt(&self, id: PageId) {
-        if let Some(seen) = self.known().get_mut(&self.name(id)) {
+        if let Some(seen) = self.known().pages.get_mut(&self.name(id)) {
             *seen = None;
         }
     }
 
+    /// Keeps a chunk of a write set; whether it is there now.
+    pub(crate) fn put_spilled(&self, id: u128, content: &[u8]) -> bool {
+        let mut known = self.known();
+        let bytes = content.len() as u64;
+        if self.tier.bytes_max < known.spilled_bytes + bytes {
+            return false;
+        }
+        known.spilled.insert(id, bytes);
+        known.spilled_bytes += bytes;
+        self.make_room(&mut known);
+        let is_there = self.tier.files.write(&spilled(id), content);
+        drop(known);
+        if !is_there {
+            self.remove_spilled(id);
+        }
+        is_there
+    }
+
+    /// The content of a chunk of a write set, as it was kept.
+    pub(crate) fn spilled(&self, id: u128) -> Option<Bytes> {
+        self.tier.files.read(&spilled(id))
+    }
+
+    /// Deletes a chunk of a write set; whether it was there.
+    pub(crate) fn remove_spilled(&self, id: u128) -> bool {
+        let mut known = self.known();
+        let removed = known.spilled.remove(&id);
+        if let Some(bytes) = removed {
+            known.spilled_bytes -= bytes;
+            self.tier.files.remove(&spilled(id));
+        }
+        removed.is_some()
+    }
+
     fn make_room(&self, known: &mut Known) {
-        while self.tier.bytes_max < known.bytes()
-            && let Some(oldest) = known.oldest().cloned()
+        while self.tier.bytes_max < known.pages.bytes() + known.spilled_bytes
+            && let Some(oldest) = known.pages.oldest().cloned()
         {
             self.tier.files.remove(&oldest);
-            known.remove(&oldest);
+            known.pages.remove(&oldest);
         }
     }
+}
+
+fn spilled(id: u128) -> String {
+    format!("{SPILL}{id:032x}")
 }
 
 /// The checksum of a file: of its name and of what follows.
@@ -211,4 +264,4 @@ fn decode(name: &str, mut file: Bytes) -> Option<(UpdateVersion, Bytes)> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

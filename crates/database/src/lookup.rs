@@ -40,11 +40,7 @@ impl Transaction {
         let (collection, index) = self.index(collection, index).await?;
         let (from, until) = range.bounds();
         let mut from = after.map_or(from, |place| [place, &b"\0"[..]].concat());
-        let mut own: Vec<Bytes> = self
-            .own_records(collection.id)
-            .flat_map(|(key, record)| index::entries(&index.field, key, record))
-            .collect();
-        own.sort_unstable();
+        let own = self.own_entries(&collection, &index).await?;
         let mut hits = Vec::new();
         loop {
             let count = BATCH.min(limit - hits.len());

@@ -11,11 +11,13 @@ use crate::sealing::Identity;
 /// How a client uses a database.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of pages in the buffer pool, at most.
+    /// Bytes of pages in the buffer pool, at most. Values of each transaction have at most as many
+    /// in memory.
     pub pool_bytes: usize,
     /// Files of this machine for pages that the pool has no place for. They save bytes of GETs, and
     /// GETs of pages that this process saw a while ago. Pages are there as in the store: sealed, if
-    /// their collection is encrypted.
+    /// their collection is encrypted. Values of transactions go there when memory has no place for
+    /// them.
     pub disk: Option<DiskTier>,
     /// For how long a page in the pool is read without asking the store. A reader below
     /// Monotonic may be so much behind the pages.

@@ -68,6 +68,24 @@ impl Session {
         self.own_bytes
     }
 
+    /// Trees with own records that no page is known to have.
+    pub(crate) fn own_trees(&self) -> Vec<CollectionId> {
+        self.own.keys().copied().collect()
+    }
+
+    /// The first key from `from` on with an own record that no page is known to have.
+    pub(crate) fn own_from(&self, collection: CollectionId, from: &[u8]) -> Option<Bytes> {
+        let first = self.own_in(collection, from, None).next();
+        first.map(|record| record.key.clone())
+    }
+
+    /// Forgets the own records of a tree that was dropped.
+    pub(crate) fn forget(&mut self, collection: CollectionId) {
+        let own = self.own.remove(&collection).unwrap_or_default();
+        let records = own.values().flatten();
+        self.own_bytes -= records.map(Record::encoded_bytes).sum::<usize>();
+    }
+
     /// Takes a leaf for reads of its keys from `from` on, if the marks accept it. Marks and clock
     /// rise, and own records that it covers are dropped.
     pub(crate) fn take(&mut self, collection: CollectionId, page: &Page, from: &[u8]) -> bool {

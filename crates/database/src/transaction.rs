@@ -2,19 +2,21 @@
 
 mod commit;
 mod scan;
+mod spill;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::{Slot, Stamp};
+use fader_blink::{Payload, Slot, Stamp};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, Usage};
 
 use self::scan::Scan;
-use crate::catalogue::{Collection, CollectionId};
+use self::spill::{Spill, Value};
+use crate::catalogue::{Collection, CollectionId, Index};
 use crate::database::Database;
 use crate::fresh::Fresh;
-use crate::index::INDEXED_KEY_BYTES_MAX;
+use crate::index::{self, INDEXED_KEY_BYTES_MAX};
 use crate::level::Level;
 use crate::store::{Held, Store};
 use crate::tree::Freshness;
@@ -30,7 +32,7 @@ pub const RECORDS_MAX: usize = 1 << 20;
 /// How often a read asks for a version that the session's marks accept.
 const TRIES: u32 = 8;
 
-/// A transaction. Dropping it aborts it: nothing was sent.
+/// A transaction. Dropping it aborts it: nothing takes effect.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) database: Database,
@@ -40,6 +42,9 @@ pub struct Transaction {
     scope: Cloud,
     writes: BTreeMap<CollectionId, Writes>,
     records: usize,
+    /// Bytes of values in memory.
+    held: usize,
+    spill: Spill,
     /// What overlays the pages of trees whose reads are fresh.
     pub(crate) fresh: BTreeMap<CollectionId, Fresh>,
     /// The last range that was read: the next one may go on behind it.
@@ -56,9 +61,30 @@ struct Writes {
 /// The last write of a key in a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Write {
-    Insert(Bytes),
-    Update(Bytes),
+    Insert(Value),
+    Update(Value),
     Delete,
+}
+
+impl Write {
+    fn value(&self) -> Option<&Value> {
+        match self {
+            Write::Insert(value) | Write::Update(value) => Some(value),
+            Write::Delete => None,
+        }
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Value> {
+        match self {
+            Write::Insert(value) | Write::Update(value) => Some(value),
+            Write::Delete => None,
+        }
+    }
+
+    /// Bytes of its value in memory.
+    fn held(&self) -> usize {
+        self.value().map_or(0, Value::held)
+    }
 }
 
 /// A transaction that was committed.
@@ -76,14 +102,17 @@ pub type KeyValue = (Bytes, Bytes);
 impl Transaction {
     pub(crate) fn new(database: Database, level: Level) -> Self {
         let scope = database.0.store.0.scope("");
+        let commit = Store(scope.scope("commit"));
         Transaction {
             read: Store(scope.scope("read")),
-            commit: Store(scope.scope("commit")),
+            spill: Spill::new(&database, &commit),
+            commit,
             database,
             level,
             scope,
             writes: BTreeMap::new(),
             records: 0,
+            held: 0,
             fresh: BTreeMap::new(),
             scan: None,
         }
@@ -99,12 +128,14 @@ impl Transaction {
         self.scope.meter.within_usage()
     }
 
-    /// Writes a record, whether its key is there or not.
+    /// Writes a record, whether its key is there or not. When values have more than half of the
+    /// pool's bytes, they go to the disk tier, or to objects.
     ///
     /// # Errors
-    /// `NotFound`: no such collection. `Invalid`: a bound, or the collection's minimum level.
+    /// `NotFound`: no such collection. `Invalid`: a bound, or the collection's minimum level. Of
+    /// the cloud, where values went to objects: the write is a part of the transaction.
     pub async fn put(&mut self, collection: &str, key: &[u8], value: &[u8]) -> Result<()> {
-        let write = Write::Insert(Bytes::copy_from_slice(value));
+        let write = Write::Insert(Value::Here(Bytes::copy_from_slice(value)));
         self.write(collection, key, write).await
     }
 
@@ -113,7 +144,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`].
     pub async fn update(&mut self, collection: &str, key: &[u8], value: &[u8]) -> Result<()> {
-        let write = Write::Update(Bytes::copy_from_slice(value));
+        let write = Write::Update(Value::Here(Bytes::copy_from_slice(value)));
         self.write(collection, key, write).await
     }
 
@@ -147,12 +178,10 @@ impl Transaction {
                 key.len()
             ));
         }
-        if let Write::Insert(value) | Write::Update(value) = &write
-            && RECORD_BYTES_MAX < value.len()
-        {
+        if RECORD_BYTES_MAX < write.held() {
             return invalid(format!(
                 "a record of {} bytes: at most {RECORD_BYTES_MAX} are possible",
-                value.len()
+                write.held()
             ));
         }
         let writes = self.writes.entry(found.id).or_insert_with(|| Writes {
@@ -167,10 +196,40 @@ impl Transaction {
             (Some(Write::Delete), Write::Update(_)) => Write::Delete,
             (_, write) => write,
         };
-        let is_new = writes.by_key.insert(key, write).is_none();
-        self.records += usize::from(is_new);
+        self.held += write.held();
+        match writes.by_key.insert(key, write) {
+            Some(replaced) => self.held -= replaced.held(),
+            None => self.records += 1,
+        }
         if RECORDS_MAX < self.records {
             return invalid(format!("a transaction has at most {RECORDS_MAX} records"));
+        }
+        match self.spill.bounds().held < self.held {
+            true => self.spill().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Brings all values of the write set out of memory.
+    async fn spill(&mut self) -> Result<()> {
+        for (id, writes) in &mut self.writes {
+            let held = writes.by_key.iter().filter(|(_, write)| 0 < write.held());
+            let held: Vec<KeyValue> = held
+                .filter_map(|(key, write)| match write.value() {
+                    Some(Value::Here(value)) => Some((key.clone(), value.clone())),
+                    _ => None,
+                })
+                .collect();
+            if held.is_empty() {
+                continue;
+            }
+            let sealer = self.database.0.sealer(&writes.collection)?;
+            for (key, value) in self.spill.write(*id, held, &sealer).await? {
+                if let Some(here) = writes.by_key.get_mut(&key).and_then(Write::value_mut) {
+                    self.held -= here.held();
+                    *here = value;
+                }
+            }
         }
         Ok(())
     }
@@ -190,24 +249,42 @@ impl Transaction {
         collection: &Collection,
         key: &[u8],
     ) -> Result<Option<Bytes>> {
-        let own = self.own_write(collection.id, key);
-        if let Some(Write::Insert(value)) = own {
-            return Ok(Some(value.clone()));
-        }
-        if own == Some(&Write::Delete) {
-            return Ok(None);
-        }
-        let updated = own.cloned();
+        let updated = match self.own_write(collection.id, key) {
+            Some(Write::Insert(value)) => return self.value(collection, value).await.map(Some),
+            Some(Write::Delete) => return Ok(None),
+            Some(Write::Update(value)) => Some(value),
+            None => None,
+        };
         let held = self.leaf(collection, key).await?;
         let slot = self.slot(collection, &held, key);
         match (slot.visible(), updated) {
-            (Some(_), Some(Write::Update(value))) => Ok(Some(value)),
-            (Some(payload), _) => {
+            (Some(_), Some(value)) => self.value(collection, value).await.map(Some),
+            (Some(payload), None) => {
                 let sealer = self.database.0.sealer(collection)?;
                 let read = self.read.payload(collection.id, &sealer, payload);
                 read.await.map(Some)
             }
             (None, _) => Ok(None),
+        }
+    }
+
+    /// The bytes of a value of the write set.
+    async fn value(&self, collection: &Collection, value: &Value) -> Result<Bytes> {
+        match self.payload(value).await? {
+            Payload::Inline(bytes) => Ok(bytes),
+            object @ Payload::Object(_) => {
+                let sealer = self.database.0.sealer(collection)?;
+                self.read.payload(collection.id, &sealer, &object).await
+            }
+        }
+    }
+
+    /// A value of the write set; a large one may be in its object.
+    async fn payload(&self, value: &Value) -> Result<Payload> {
+        match value {
+            Value::Here(bytes) => Ok(Payload::Inline(bytes.clone())),
+            Value::Object(pointer) => Ok(Payload::Object(*pointer)),
+            Value::Spilled(place) => self.spill.value(place).await.map(Payload::Inline),
         }
     }
 
@@ -235,14 +312,22 @@ impl Transaction {
         now.saturating_sub(inner.options.ttl)
     }
 
-    /// The records that the transaction put or updated in a collection.
-    pub(crate) fn own_records(&self, id: CollectionId) -> impl Iterator<Item = (&Bytes, &Bytes)> {
-        let writes = self.writes.get(&id).into_iter();
-        let writes = writes.flat_map(|writes| &writes.by_key);
-        writes.filter_map(|(key, write)| match write {
-            Write::Insert(value) | Write::Update(value) => Some((key, value)),
-            Write::Delete => None,
-        })
+    /// What the records that the transaction put or updated have in an index, in order.
+    pub(crate) async fn own_entries(
+        &self,
+        collection: &Collection,
+        index: &Index,
+    ) -> Result<Vec<Bytes>> {
+        let mut entries = Vec::new();
+        let writes = self.writes.get(&collection.id).into_iter();
+        for (key, write) in writes.flat_map(|writes| &writes.by_key) {
+            if let Some(value) = write.value() {
+                let record = self.value(collection, value).await?;
+                entries.extend(index::entries(&index.field, key, &record));
+            }
+        }
+        entries.sort_unstable();
+        Ok(entries)
     }
 
     fn own_write(&self, collection: CollectionId, key: &[u8]) -> Option<&Write> {
@@ -295,7 +380,8 @@ impl Transaction {
         held.page.overlay(key, own.chain(fresh))
     }
 
-    /// Aborts: nothing was sent.
+    /// Aborts: nothing takes effect. Objects of values that went out of memory are deleted beside
+    /// the caller.
     pub fn abort(self) {}
 }
 

@@ -1,7 +1,8 @@
 //! Vacuum: deletes what nothing leads to, while no other client is at work.
 //!
 //! Pages of lost splits, of failed loads and of dropped collections, and large records that were
-//! replaced. Also queues of dropped collections, and of leaves that are no pages of the tree.
+//! replaced. What transactions that crashed had out of memory. Also queues of dropped collections,
+//! and of leaves that are no pages of the tree.
 //!
 //! Invariants:
 //! - VACUUM-1 nothing is deleted while a message is pending: it may name an object. Queues of
@@ -47,7 +48,7 @@ pub struct Vacuumed {
 
 impl Database {
     /// Deletes what nothing leads to and what is older than `age`. Other clients must not be at
-    /// work: `age` is more than the time of their longest request or load.
+    /// work: `age` is more than the time of their longest request, transaction or load.
     ///
     /// # Errors
     /// `Unavailable`: records are pending and do not settle. `Denied`: the key of an encrypted

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 
+/// Files in memory.
 #[derive(Debug, Default)]
-struct Files(Mutex<BTreeMap<String, Bytes>>);
+pub(crate) struct Files(Mutex<BTreeMap<String, Bytes>>);
 
 impl Files {
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Bytes>> {
@@ -137,4 +138,38 @@ fn what_was_used_last_stays_within_the_bytes() {
     };
     smaller.put(PageId(30), &bytes, &unnamed, NOW);
     assert!(smaller.get(PageId(30)).is_none());
+}
+
+/// It shows DISK-4.
+#[test]
+fn chunks_of_write_sets_stay_until_they_are_deleted_or_the_tier_is_opened_again() {
+    let files = Arc::new(Files::default());
+    let bytes = Bytes::from(vec![7; 100]);
+    let disk = open(&files, 500);
+    let names = || files.list().into_iter().map(|(name, _)| name);
+    let count = || names().filter(|name| name.starts_with(SPILL)).count();
+    disk.put(PageId(1), &bytes, &version("e"), NOW);
+    for id in 0..5 {
+        assert!(disk.put_spilled(id, &bytes));
+        assert_eq!(disk.spilled(id), Some(bytes.clone()));
+    }
+    assert!(disk.get(PageId(1)).is_none(), "the page made room");
+    assert!(!disk.put_spilled(5, &[7]));
+    disk.put(PageId(1), &bytes, &version("e"), NOW);
+    assert!(disk.get(PageId(1)).is_none(), "there is no place");
+    assert_eq!(count(), 5);
+    assert!(disk.remove_spilled(0));
+    assert!(!disk.remove_spilled(0));
+    assert!(disk.put_spilled(5, &[7]));
+    assert_eq!(count(), 5);
+    drop(disk);
+    // As after a crash.
+    let later = open(&files, 500);
+    assert_eq!(count(), 0);
+    for id in 10..14 {
+        assert!(later.put_spilled(id, &bytes));
+        assert!(later.remove_spilled(id));
+    }
+    later.put(PageId(2), &bytes, &version("e"), NOW);
+    assert!(later.get(PageId(2)).is_some());
 }

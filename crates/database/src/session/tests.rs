@@ -59,6 +59,19 @@ fn own_records_stay_until_a_page_covers_them() {
     assert_eq!(session.own_bytes(), 0);
 }
 
+#[test]
+fn own_records_of_a_dropped_collection_are_forgotten() {
+    let mut session = Session::new(Guards::default());
+    let other = CollectionId(2);
+    session.wrote(BOOKS, &[record("a", 1), record("b", 2)]);
+    session.wrote(other, &[record("c", 3)]);
+    assert_eq!(session.own_from(BOOKS, b"aa"), Some(Bytes::from("b")));
+    assert_eq!(session.own_from(BOOKS, b"bb"), None);
+    session.forget(BOOKS);
+    assert_eq!(session.own_trees(), [other]);
+    assert_eq!(session.own_bytes(), record("c", 3).encoded_bytes());
+}
+
 /// It shows SESSION-2.
 #[test]
 fn an_older_version_of_a_page_is_not_taken() {

@@ -119,7 +119,7 @@ impl Transaction {
                 from: &from,
                 until,
             };
-            self.leaf_records(found, &part, limit, &mut all);
+            self.leaf_records(found, &part, limit, &mut all).await?;
             match high {
                 Some(high) => from = Bytes::copy_from_slice(high),
                 None => break,
@@ -149,13 +149,13 @@ impl Transaction {
     }
 
     /// Appends what the transaction sees in a part of a leaf, up to `limit` records in `all`.
-    fn leaf_records(
+    async fn leaf_records(
         &self,
         collection: &Collection,
         part: &Part<'_>,
         limit: usize,
         all: &mut Vec<(Bytes, Payload)>,
-    ) {
+    ) -> Result<()> {
         let page = &part.held.page;
         let mut overlaid = self.overlaid(collection.id, part).into_iter().peekable();
         let mut newest = None;
@@ -165,10 +165,10 @@ impl Transaction {
                 break;
             }
             while let Some(other) = overlaid.next_if(|other| *other < key) {
-                all.extend(self.seen(collection, part.held, other));
+                all.extend(self.seen(collection, part.held, other).await?);
             }
             if overlaid.next_if_eq(&key).is_some() {
-                all.extend(self.seen(collection, part.held, key));
+                all.extend(self.seen(collection, part.held, key).await?);
                 continue;
             }
             newest = newest.max(slot.newest());
@@ -178,10 +178,14 @@ impl Transaction {
             );
         }
         self.database.0.session().observe_stamp(newest);
-        if all.len() < limit {
-            all.extend(overlaid.filter_map(|key| self.seen(collection, part.held, key)));
+        for key in overlaid {
+            if limit <= all.len() {
+                break;
+            }
+            all.extend(self.seen(collection, part.held, key).await?);
         }
         all.truncate(limit);
+        Ok(())
     }
 
     /// Keys of a part of a leaf whose slots are not all that the transaction sees, in order.
@@ -207,15 +211,20 @@ impl Transaction {
     }
 
     /// A record as the transaction sees it in its leaf, with what overlays it.
-    fn seen(&self, collection: &Collection, held: &Held, key: Bytes) -> Option<(Bytes, Payload)> {
+    async fn seen(
+        &self,
+        collection: &Collection,
+        held: &Held,
+        key: Bytes,
+    ) -> Result<Option<(Bytes, Payload)>> {
         let slot = self.slot(collection, held, &key);
         let payload = match (self.own_write(collection.id, &key), slot.visible()) {
             (Some(Write::Insert(value)), _) | (Some(Write::Update(value)), Some(_)) => {
-                Payload::Inline(value.clone())
+                self.payload(value).await?
             }
-            (Some(Write::Delete | Write::Update(_)), _) | (None, None) => return None,
+            (Some(Write::Delete | Write::Update(_)), _) | (None, None) => return Ok(None),
             (None, Some(payload)) => payload.clone(),
         };
-        Some((key, payload))
+        Ok(Some((key, payload)))
     }
 }
