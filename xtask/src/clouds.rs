@@ -1,5 +1,6 @@
 //! Conformance of servers that take minutes to build: MinIO, and fake-gcs-server with its wrapper.
-//! MapReduce's streaming beside Hadoop's. And the whole comparison of the meter with a proxy.
+//! Databases behind Toxiproxy. MapReduce's streaming beside Hadoop's. And the whole comparison of
+//! the meter with a proxy.
 
 use anyhow::Result;
 

@@ -67,7 +67,7 @@ fn checkpoints_leave_to_readers_what_they_read() {
     }
     assert_eq!(of(&mut pool, Use::Upkeep), 8);
     assert!((20..26).all(|id| seen(&mut pool, id).is_some()));
-    // What is read once belongs to readers, whoever replaces it.
+    // What is read once belongs to readers; a checkpoint that replaces it changes nothing.
     assert!(seen(&mut pool, 39).is_some());
     pool.put(PageId(39), held(), NOW, Use::Upkeep);
     pool.put(PageId(0), held(), NOW, Use::Upkeep);

@@ -191,8 +191,8 @@ impl Transaction {
         join_all(puts).await.into_iter().collect()
     }
 
-    /// The records of a write set, numbered from `next` on in the order of collections and keys, and
-    /// the entries that they assert in indexes.
+    /// The records of a write set, numbered from `next` on in the order of collections and keys,
+    /// and the entries that they assert in indexes.
     async fn records(
         &self,
         writes: BTreeMap<CollectionId, Writes>,

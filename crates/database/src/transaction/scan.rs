@@ -178,10 +178,9 @@ impl Transaction {
             );
         }
         self.database.0.session().observe_stamp(newest);
-        for key in overlaid {
-            if limit <= all.len() {
-                break;
-            }
+        while all.len() < limit
+            && let Some(key) = overlaid.next()
+        {
             all.extend(self.seen(collection, part.held, key).await?);
         }
         all.truncate(limit);
