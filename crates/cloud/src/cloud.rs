@@ -6,6 +6,7 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 
 use crate::domains::Domains;
+use crate::grouped::GroupedServices;
 use crate::meter::Meter;
 use crate::queues::Queues;
 use crate::runtime::Runtime;
@@ -63,6 +64,21 @@ impl Cloud {
     /// Handles of the same services that count for `meter`.
     pub fn metered(&self, meter: &Meter) -> Services {
         self.metered.services(meter)
+    }
+
+    /// The same cloud, where sends of this process that wait for calls to their queue share the
+    /// next call: a group commit. Each handle of it, of any scope, takes part. A shared call counts
+    /// for the scope of its first send.
+    pub fn grouped(self) -> Self {
+        if self.queues.groups_sends() {
+            return self;
+        }
+        let metered = GroupedServices {
+            inner: self.metered,
+            groups: Arc::default(),
+            runtime: self.runtime.clone(),
+        };
+        Cloud::new(Arc::new(metered), self.runtime, self.meter)
     }
 
     /// The same cloud in a scope within this one: wire requests count for both.

@@ -120,6 +120,11 @@ pub trait Queues: Debug + Send + Sync + 'static {
     /// `NotFound`; `Invalid`: none was sent.
     async fn send(&self, queue: &str, bodies: &[String]) -> Result<Vec<Result<String>>>;
 
+    /// Whether sends of a process that wait share the next request already.
+    fn groups_sends(&self) -> bool {
+        false
+    }
+
     /// Receives what is there.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::layout::PendingQueues;
 use crate::level::Level;
 use crate::options::Options;
 use crate::pending::Pending;
-use crate::pool::Pool;
+use crate::pool::{Pool, Use};
 use crate::routing::{Due, Outgoing};
 use crate::sealing::{Sealer, SealingKey};
 use crate::session::Session;
@@ -87,7 +87,7 @@ impl Database {
     /// # Errors
     /// `Precondition`: there is one. Of the cloud.
     pub async fn create(cloud: Cloud, options: Options) -> Result<Self> {
-        let plain = Store(cloud);
+        let plain = Store(options.grouped(cloud));
         let mut catalogue = Catalogue::new(plain.0.runtime.random());
         let is_here = || {
             let context = "a database is here already: open it, or choose another URL";
@@ -145,7 +145,7 @@ impl Database {
     /// `NotFound`: there is none. `Malformed`: foreign, damaged, or of a newer format. Of the
     /// cloud.
     pub async fn open(cloud: Cloud, options: Options) -> Result<Self> {
-        let plain = Store(cloud);
+        let plain = Store(options.grouped(cloud));
         let read_at = plain.0.runtime.clock.monotonic();
         let Some((bytes, version)) = plain.object(&catalogue_key()).await? else {
             let context = "no database is here: create one first";
@@ -302,6 +302,7 @@ impl Inner {
                 LEAVES_AT_ONCE
             },
             guards: self.options.guards,
+            used: Use::Read,
         })
     }
 

@@ -11,8 +11,8 @@
 //! - DISK-4 chunks of write sets are there only while their transaction is: those of an earlier
 //!   process are deleted when the tier is opened. They are never deleted to make room.
 //!
-//! Deliberately absent: large records, which are read once; waiting for the disk's caches, since a
-//! lost page costs one GET, and a lost chunk of a write set ends its transaction.
+//! Deliberately absent: large records, which are read once; waiting for the disk's caches. A lost
+//! page costs one GET, and a lost chunk of a write set ends its transaction.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

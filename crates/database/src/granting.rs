@@ -144,7 +144,7 @@ impl Database {
         let mut count = 0;
         for tree in std::iter::once(&collection).chain(collection.index_trees()) {
             let pages = self.pages(tree).await?;
-            let tree = self.0.tree(&store, tree)?;
+            let tree = self.0.tree(&store, tree)?.for_upkeep();
             tree.sealer.check()?;
             let current = tree.sealer.current();
             let old = pages

@@ -209,7 +209,7 @@ impl Database {
     ) -> Result<()> {
         let store = self.0.store.scope("index");
         let collection = self.0.current(id).await?;
-        let tree = self.0.tree(&store, &collection)?;
+        let tree = self.0.tree(&store, &collection)?.for_upkeep();
         let mut from = Bytes::new();
         let (mut batch, mut count) = (Vec::new(), 0);
         'leaves: loop {
@@ -331,7 +331,7 @@ impl Inner {
             is_lost_to_others: false,
             until: Duration::MAX,
         };
-        let tree = self.tree(store, tree)?;
+        let tree = self.tree(store, tree)?.for_upkeep();
         for tries in 1..=TRIES {
             if reflect(&tree, way, records.clone()).await?.is_done {
                 return Ok(());

@@ -440,7 +440,7 @@ impl Inner {
         let collection = &self.current(id).await?;
         // The builder of an index waits until no leaf is written without knowing it.
         let until = self.known().read_at + 2 * self.options.catalogue_ttl;
-        let mut tree = self.tree(&store, collection)?;
+        let mut tree = self.tree(&store, collection)?.for_upkeep();
         tree.splits = Some(self.store.scope("split"));
         tree.sealer.check()?;
         let mut done = Checkpointed::default();

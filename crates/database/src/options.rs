@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fader_cloud::Cloud;
+
 use crate::disk::DiskTier;
 use crate::guard::Guards;
 use crate::sealing::Identity;
@@ -60,6 +62,16 @@ impl Default for Options {
             has_reader_checkpoints: false,
             identity: None,
             guards: Guards::default(),
+        }
+    }
+}
+
+impl Options {
+    /// A cloud whose commits go together, unless requests are sent one after the other.
+    pub(crate) fn grouped(&self, cloud: Cloud) -> Cloud {
+        match self.is_one_by_one {
+            true => cloud,
+            false => cloud.grouped(),
         }
     }
 }

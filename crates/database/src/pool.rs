@@ -1,5 +1,7 @@
 //! The buffer pool: versions of pages that were read or written, up to a number of bytes.
 //!
+//! Pages that transactions read stay while checkpoints pass by: those have a part of their own.
+//!
 //! Pure: time is an argument. A reader holds a page by its clone, so a page in use is never lost.
 
 use std::time::Duration;
@@ -18,60 +20,109 @@ struct Entry {
     asked: Option<Duration>,
 }
 
+impl Entry {
+    fn bytes(&self) -> u64 {
+        self.held.page.body().len() as u64
+    }
+}
+
+/// The part of the pool that pages of upkeep alone may fill while readers want more: a quarter.
+const UPKEEP_PART: u64 = 4;
+
+/// For what a page is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A transaction reads it.
+    Read,
+    /// A checkpoint and the like, which come to many pages once.
+    Upkeep,
+}
+
 /// Pages of all collections: ids are random.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    pages: Recency<PageId, Entry>,
-    bytes_max: usize,
+    /// Those that a transaction has read.
+    read: Recency<PageId, Entry>,
+    upkeep: Recency<PageId, Entry>,
+    bytes_max: u64,
 }
 
 impl Pool {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Pool {
-            pages: Recency::default(),
-            bytes_max,
+            read: Recency::default(),
+            upkeep: Recency::default(),
+            bytes_max: bytes_max as u64,
         }
     }
 
     /// A page, and when the store last showed this version.
-    pub(crate) fn get(&mut self, id: PageId) -> Option<(Held, Duration)> {
-        let entry = self.pages.touch(&id)?;
+    pub(crate) fn get(&mut self, id: PageId, used: Use) -> Option<(Held, Duration)> {
+        if used == Use::Read
+            && let Some(entry) = self.upkeep.remove(&id)
+        {
+            let bytes = entry.bytes();
+            self.read.put(id, entry, bytes);
+        }
+        let entry = match self.read.touch(&id) {
+            Some(entry) => entry,
+            None => self.upkeep.touch(&id)?,
+        };
         Some((entry.held.clone(), entry.seen))
     }
 
     /// Takes a version that was read or written at `now`. An older version than the pool's is
     /// dropped: two reads may end in the other order.
-    pub(crate) fn put(&mut self, id: PageId, held: Held, now: Duration) {
-        if let Some(old) = self.pages.get_mut(&id)
+    pub(crate) fn put(&mut self, id: PageId, held: Held, now: Duration, used: Use) {
+        if let Some(old) = self.entry(id)
             && held.page.lsn() < old.held.page.lsn()
         {
             return;
         }
-        let bytes = held.page.body().len() as u64;
         let entry = Entry {
             held,
             seen: now,
             asked: None,
         };
-        self.pages.put(id, entry, bytes);
-        while (self.bytes_max as u64) < self.pages.bytes()
-            && self.pages.len() > 1
-            && let Some(&oldest) = self.pages.oldest()
+        let bytes = entry.bytes();
+        let was_read = self.read.remove(&id).is_some();
+        self.upkeep.remove(&id);
+        match was_read || used == Use::Read {
+            true => self.read.put(id, entry, bytes),
+            false => self.upkeep.put(id, entry, bytes),
+        }
+        while self.bytes_max < self.read.bytes() + self.upkeep.bytes()
+            && self.read.len() + self.upkeep.len() > 1
         {
-            self.remove(oldest);
+            let is_upkeep = self.bytes_max < UPKEEP_PART * self.upkeep.bytes();
+            let from = match is_upkeep || self.read.len() == 0 {
+                true => &mut self.upkeep,
+                false => &mut self.read,
+            };
+            let Some(&oldest) = from.oldest() else {
+                return;
+            };
+            from.remove(&oldest);
+        }
+    }
+
+    fn entry(&mut self, id: PageId) -> Option<&mut Entry> {
+        match self.read.get_mut(&id) {
+            Some(entry) => Some(entry),
+            None => self.upkeep.get_mut(&id),
         }
     }
 
     /// The store showed the pool's version as the newest at `now`.
     pub(crate) fn confirm(&mut self, id: PageId, now: Duration) {
-        if let Some(entry) = self.pages.get_mut(&id) {
+        if let Some(entry) = self.entry(id) {
             entry.seen = entry.seen.max(now);
         }
     }
 
     /// Whether a reader may ask for a checkpoint of a page at `now`: once in an `interval`.
     pub(crate) fn may_ask(&mut self, id: PageId, now: Duration, interval: Duration) -> bool {
-        let Some(entry) = self.pages.get_mut(&id) else {
+        let Some(entry) = self.entry(id) else {
             return false;
         };
         let is_early = entry.asked.is_some_and(|asked| now < asked + interval);
@@ -83,7 +134,8 @@ impl Pool {
 
     /// Forgets a page.
     pub(crate) fn remove(&mut self, id: PageId) {
-        self.pages.remove(&id);
+        self.read.remove(&id);
+        self.upkeep.remove(&id);
     }
 }
 

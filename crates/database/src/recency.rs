@@ -77,13 +77,14 @@ impl<K: Clone + Eq + Hash, V> Recency<K, V> {
         self.entries.insert(key, Entry { value, bytes, used });
     }
 
-    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q)
+    /// Removes a value.
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
     {
-        if let Some(entry) = self.entries.remove(key) {
-            self.used.remove(&entry.used);
-            self.bytes -= entry.bytes;
-        }
+        let entry = self.entries.remove(key)?;
+        self.used.remove(&entry.used);
+        self.bytes -= entry.bytes;
+        Some(entry.value)
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use fader_blink::{ClockError, HybridClock, HybridTime, Marks, Page, Record};
+use fader_blink::{ClockError, HybridClock, HybridTime, Marks, Page, Record, Stamp};
 
 use crate::catalogue::CollectionId;
 use crate::guard::{Guard, Guards};
@@ -106,9 +106,9 @@ impl Session {
         true
     }
 
-    /// A slot was read: the clock passes its stamp.
-    pub(crate) fn observe_slot(&mut self, page: &Page, key: &[u8]) {
-        if let Some(stamp) = page.find(key).newest() {
+    /// Slots were read, of which this is the greatest stamp: the clock passes it.
+    pub(crate) fn observe_stamp(&mut self, newest: Option<Stamp>) {
+        if let Some(stamp) = newest {
             self.clock.observe(stamp.time);
         }
     }

@@ -1,6 +1,7 @@
 //! Transactions: reads through the buffer pool, writes kept until the commit.
 
 mod commit;
+mod scan;
 mod spill;
 
 use std::collections::BTreeMap;
@@ -9,16 +10,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use fader_blink::{Payload, Slot, Stamp};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, Usage};
-use futures_util::future::join_all;
 
+use self::scan::Scan;
+use self::spill::{Spill, Value};
 use crate::catalogue::{Collection, CollectionId, Index};
 use crate::database::Database;
 use crate::fresh::Fresh;
 use crate::index::{self, INDEXED_KEY_BYTES_MAX};
 use crate::level::Level;
 use crate::store::{Held, Store};
-use crate::tree::{AHEAD_MAX, Freshness};
-use spill::{Spill, Value};
+use crate::tree::Freshness;
 
 /// Bytes of a key, at most; fewer in a collection with indexes.
 pub const KEY_BYTES_MAX: usize = fader_blink::KEY_BYTES_MAX;
@@ -46,6 +47,8 @@ pub struct Transaction {
     spill: Spill,
     /// What overlays the pages of trees whose reads are fresh.
     pub(crate) fresh: BTreeMap<CollectionId, Fresh>,
+    /// The last range that was read: the next one may go on behind it.
+    scan: Option<Scan>,
 }
 
 /// The write set in one collection.
@@ -111,6 +114,7 @@ impl Transaction {
             records: 0,
             held: 0,
             fresh: BTreeMap::new(),
+            scan: None,
         }
     }
 
@@ -284,81 +288,6 @@ impl Transaction {
         }
     }
 
-    /// The records of keys from `from` on and below `until`, in the order of their keys, at most
-    /// `limit`. The transaction's own writes are seen. The next part begins after the last key.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub async fn range(
-        &mut self,
-        collection: &str,
-        from: &[u8],
-        until: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<KeyValue>> {
-        let found = self.database.collection(collection).await?;
-        let all = self.payloads(&found, from, until, limit).await?;
-        let sealer = self.database.0.sealer(&found)?;
-        let values = all
-            .iter()
-            .map(|(_, payload)| self.read.payload(found.id, &sealer, payload));
-        let values = join_all(values).await;
-        let keys = all.iter().map(|(key, _)| key.clone());
-        keys.zip(values)
-            .map(|(key, value)| Ok((key, value?)))
-            .collect()
-    }
-
-    /// As [`Transaction::range`], without reading the objects of records.
-    pub(crate) async fn payloads(
-        &self,
-        found: &Collection,
-        from: &[u8],
-        until: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Bytes, Payload)>> {
-        let mut all: Vec<(Bytes, Payload)> = Vec::new();
-        let mut from = Bytes::copy_from_slice(from);
-        let mut ahead = 0;
-        while all.len() < limit && until.is_none_or(|until| &from[..] < until) {
-            self.read_leaves_ahead(found, &from, ahead).await?;
-            ahead = (2 * ahead).clamp(1, AHEAD_MAX);
-            let held = self.leaf(found, &from).await?;
-            let high = held.page.high().map(Bytes::copy_from_slice);
-            let end = match (high.as_deref(), until) {
-                (Some(high), Some(until)) => Some(high.min(until)),
-                (high, until) => high.or(until),
-            };
-            all.extend(self.leaf_records(found, &held, &from, end).await?);
-            match high {
-                Some(high) => from = high,
-                None => break,
-            }
-        }
-        all.truncate(limit);
-        Ok(all)
-    }
-
-    /// Reads leaves of a scan before it comes to them. It reads more of them the longer it is, and
-    /// no more than a part of the pool. Those that are known to be fresh are not read.
-    async fn read_leaves_ahead(&self, tree: &Collection, from: &[u8], count: usize) -> Result<()> {
-        let inner = &self.database.0;
-        let count = count.min(inner.options.pool_bytes / 4 / tree.leaf_bytes());
-        if count == 0 {
-            return Ok(());
-        }
-        let tree = inner.tree(&self.read, tree)?;
-        let leaves = tree.known_leaves(from, count);
-        // Once per batch: a leaf that is there already was read with its neighbours.
-        if leaves
-            .first()
-            .is_some_and(|first| tree.has(*first, self.since()))
-        {
-            return Ok(());
-        }
-        tree.read_ahead(leaves, self.since()).await
-    }
-
     /// The leaves of several keys, as far as pages in the pool lead to them, in parallel.
     pub(crate) async fn read_ahead<'k>(
         &self,
@@ -381,51 +310,6 @@ impl Transaction {
         let inner = &self.database.0;
         let now = inner.store.0.runtime.clock.monotonic();
         now.saturating_sub(inner.options.ttl)
-    }
-
-    /// What the transaction sees in a part of a leaf.
-    async fn leaf_records(
-        &self,
-        collection: &Collection,
-        held: &Held,
-        from: &[u8],
-        until: Option<&[u8]>,
-    ) -> Result<Vec<(Bytes, Payload)>> {
-        let is_before_end = |key: &[u8]| until.is_none_or(|until| key < until);
-        let mut keys: Vec<Bytes> = held
-            .page
-            .slots(from)
-            .map(|(key, _)| Bytes::from(key.to_vec()))
-            .take_while(|key| is_before_end(key))
-            .collect();
-        if Level::Monotonic <= self.level {
-            let session = self.database.0.session();
-            let own = session.own_in(collection.id, from, until);
-            keys.extend(own.map(|record| record.key.clone()));
-        }
-        if let Some(fresh) = self.fresh.get(&collection.id) {
-            keys.extend(fresh.records(from, until).map(|record| record.key.clone()));
-        }
-        if let Some(writes) = self.writes.get(&collection.id) {
-            let own = writes.by_key.range(Bytes::copy_from_slice(from)..);
-            let own = own.map(|(key, _)| key).take_while(|key| is_before_end(key));
-            keys.extend(own.cloned());
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        let mut seen = Vec::new();
-        for key in keys {
-            let slot = self.slot(collection, held, &key);
-            let payload = match (self.own_write(collection.id, &key), slot.visible()) {
-                (Some(Write::Insert(value)), _) | (Some(Write::Update(value)), Some(_)) => {
-                    self.payload(value).await?
-                }
-                (Some(Write::Delete | Write::Update(_)), _) | (None, None) => continue,
-                (None, Some(payload)) => payload.clone(),
-            };
-            seen.push((key, payload));
-        }
-        Ok(seen)
     }
 
     /// What the records that the transaction put or updated have in an index, in order.
@@ -484,7 +368,7 @@ impl Transaction {
     /// A key's slot in its leaf, with the session's own pending records from Monotonic on.
     fn slot(&self, collection: &Collection, held: &Held, key: &[u8]) -> Slot {
         let mut session = self.database.0.session();
-        session.observe_slot(&held.page, key);
+        session.observe_stamp(held.page.find(key).newest());
         let mut end = key.to_vec();
         end.push(0);
         let fresh = self.fresh.get(&collection.id).into_iter();

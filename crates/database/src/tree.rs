@@ -25,7 +25,7 @@ use crate::disk::Disk;
 use crate::guard::{Guard, Guards};
 use crate::layout::Place;
 use crate::pending::queue_settings;
-use crate::pool::Pool;
+use crate::pool::{Pool, Use};
 use crate::sealing::Sealer;
 use crate::store::{Held, Put, Read, Store, is_passing, page};
 
@@ -92,9 +92,19 @@ pub(crate) struct Tree<'a> {
     /// Pages that are written at once.
     pub(crate) at_once: usize,
     pub(crate) guards: Guards,
+    /// For what its pages are used.
+    pub(crate) used: Use,
 }
 
 impl Tree<'_> {
+    /// The same for work beside transactions.
+    pub(crate) fn for_upkeep(self) -> Self {
+        Tree {
+            used: Use::Upkeep,
+            ..self
+        }
+    }
+
     fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
         self.pool.lock().expect("nothing panics while it is locked")
     }
@@ -111,7 +121,7 @@ impl Tree<'_> {
     /// A page, if it is there: a version that the store showed as the newest at `since` or later.
     pub(crate) async fn read(&self, id: PageId, since: Duration) -> Result<Option<Held>> {
         let begun = self.now();
-        let pooled = self.pool().get(id);
+        let pooled = self.pool().get(id, self.used);
         if let Some((held, seen)) = &pooled
             && since <= *seen
         {
@@ -122,7 +132,7 @@ impl Tree<'_> {
             Some((held, _)) => Some(held),
             None => match self.on_disk(id, begun) {
                 Some((held, Some(seen))) if since <= seen => {
-                    self.pool().put(id, held.clone(), seen);
+                    self.pool().put(id, held.clone(), seen, self.used);
                     return Ok(Some(held));
                 }
                 kept => kept.map(|(held, _)| held),
@@ -133,13 +143,13 @@ impl Tree<'_> {
         match (read, known) {
             (Read::Page(held, bytes), _) => {
                 self.keep(id, &bytes, &held.version, begun);
-                self.pool().put(id, (*held).clone(), begun);
+                self.pool().put(id, (*held).clone(), begun, self.used);
                 Ok(Some(*held))
             }
             (Read::Unchanged, Some(held)) => {
                 match is_pooled {
                     true => self.pool().confirm(id, begun),
-                    false => self.pool().put(id, held.clone(), begun),
+                    false => self.pool().put(id, held.clone(), begun, self.used),
                 }
                 if let Some(disk) = self.disk {
                     disk.confirm(id, begun);
@@ -254,7 +264,7 @@ impl Tree<'_> {
 
     /// Whether the pool has a page as the store showed it at `since` or later.
     pub(crate) fn has(&self, id: PageId, since: Duration) -> bool {
-        let known = self.pool().get(id);
+        let known = self.pool().get(id, self.used);
         known.is_some_and(|(_, seen)| since <= seen)
     }
 
@@ -264,7 +274,10 @@ impl Tree<'_> {
         leaves.dedup();
         {
             let mut pool = self.pool();
-            leaves.retain(|id| pool.get(*id).is_none_or(|(_, seen)| seen < since));
+            leaves.retain(|id| {
+                pool.get(*id, self.used)
+                    .is_none_or(|(_, seen)| seen < since)
+            });
         }
         if leaves.len() < 2 {
             return Ok(());
@@ -282,7 +295,7 @@ impl Tree<'_> {
         let mut pool = self.pool();
         let mut id = self.root;
         for _ in 0..VISITS_MAX {
-            let Some((held, _)) = pool.get(id) else {
+            let Some((held, _)) = pool.get(id, self.used) else {
                 break;
             };
             id = match held.page.route(key) {
@@ -323,7 +336,10 @@ impl Tree<'_> {
         // Splits that the parent does not know.
         let mut pool = self.pool();
         for _ in 0..VISITS_MAX {
-            match pool.get(id).map(|(held, _)| held.page.route(key)) {
+            match pool
+                .get(id, self.used)
+                .map(|(held, _)| held.page.route(key))
+            {
                 Some(Route::Right(right)) => id = right,
                 _ => break,
             }
@@ -358,7 +374,7 @@ impl Tree<'_> {
         if let Ok((Put::Landed(version), sealed)) = put {
             self.keep(id, &sealed, &version, now);
             let page = change.page.clone();
-            self.pool().put(id, Held { page, version }, now);
+            self.pool().put(id, Held { page, version }, now, self.used);
             if !is_right_first {
                 return self.create(change).await;
             }
@@ -406,7 +422,7 @@ impl Tree<'_> {
             if let Ok((Put::Landed(version), sealed)) = &put {
                 self.keep(*id, sealed, version, now);
                 let (page, version) = (page.clone(), version.clone());
-                self.pool().put(*id, Held { page, version }, now);
+                self.pool().put(*id, Held { page, version }, now, self.used);
             }
             put.map(|(put, _)| put)
         });

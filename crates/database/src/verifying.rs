@@ -45,7 +45,7 @@ impl Database {
     /// All pages of a collection that its root leads to.
     pub(crate) async fn pages(&self, collection: &Collection) -> Result<BTreeMap<PageId, Page>> {
         let store = self.0.store.scope("verify");
-        let tree = self.0.tree(&store, collection)?;
+        let tree = self.0.tree(&store, collection)?.for_upkeep();
         let since = store.0.runtime.clock.monotonic();
         let mut pages = BTreeMap::new();
         let mut next = vec![collection.root()];

@@ -350,6 +350,10 @@ impl Queues for BucketQueues {
         Ok(ids.into_iter().map(Ok).collect())
     }
 
+    fn groups_sends(&self) -> bool {
+        true
+    }
+
     async fn peek(&self, queue: &str, max: usize) -> Result<Option<Peeked>> {
         let known = self.0.queue(queue).await?;
         self.0.peek(&known, max).await.map(Some)

@@ -90,7 +90,7 @@ fn an_older_version_of_a_page_is_not_taken() {
 fn the_clock_passes_each_stamp_that_was_read() {
     let mut session = Session::new(Guards::default());
     let pages = versions(&[record("a", 5_000)]);
-    session.observe_slot(&pages[1], b"a");
+    session.observe_stamp(pages[1].find(b"a").newest());
     let ticked = session.tick(1).expect("a clock");
     assert!(HybridTime::from_ms(5_000) < ticked);
 }

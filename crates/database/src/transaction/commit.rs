@@ -191,8 +191,8 @@ impl Transaction {
         join_all(puts).await.into_iter().collect()
     }
 
-    /// The records of a write set, numbered from `next` on in the order of collections and keys, and
-    /// the entries that they assert in indexes.
+    /// The records of a write set, numbered from `next` on in the order of collections and keys,
+    /// and the entries that they assert in indexes.
     async fn records(
         &self,
         writes: BTreeMap<CollectionId, Writes>,
@@ -334,7 +334,11 @@ impl Transaction {
     /// lost.
     async fn write_pages(&self, parts: Vec<(Collection, Vec<Record>)>) -> Result<()> {
         for (collection, records) in parts {
-            let tree = self.database.0.tree(&self.commit, &collection)?;
+            let tree = self
+                .database
+                .0
+                .tree(&self.commit, &collection)?
+                .for_upkeep();
             let way = Way {
                 collection: &collection,
                 is_lost_to_others: true,

@@ -2,18 +2,18 @@
 //!
 //! A write set has its keys in memory, and values up to a part of the pool's bytes. Beyond that all
 //! values go out. A large one goes to the object that its record will point to. Others go, in the
-//! order of their keys, in chunks: to files of the disk tier, or to objects where that has no place.
-//! The commit reads chunks back one after the other, and sends records in parts.
+//! order of their keys, in chunks: to files of the disk tier, or to objects where that has no
+//! place. The commit reads chunks back one after the other, and sends records in parts.
 //!
 //! Invariants:
-//! - SPILL-1 values of a write set that are in memory between two calls, and the chunks that were
-//!   read back, have at most the pool's bytes. One chunk is there in any case.
+//! - SPILL-1 between two calls a write set has at most the pool's bytes of values in memory. Chunks
+//!   that were read back count; one chunk is there in any case.
 //! - SPILL-2 a chunk leaves memory sealed, if its collection is encrypted.
 //! - SPILL-3 what no record points to is deleted when the transaction ends. After a crash files go
 //!   when the tier is opened again (DISK-4), and objects with a vacuum.
 //!
-//! Deliberately absent: keys out of memory, of which a transaction has a bounded number; sorting,
-//! since each spill is in order and the commit reads all of them side by side.
+//! Deliberately absent: keys out of memory, since a transaction has a bounded number. Sorting: each
+//! spill is in order, and the commit reads all of them side by side.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};

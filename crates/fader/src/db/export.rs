@@ -1,7 +1,7 @@
 //! `fader db export`: all records of a collection, as JSON lines, CSV or Parquet.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -37,12 +37,13 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let collection = &options.collection;
     match options.format {
         Format::Json => {
+            let mut out = BufWriter::new(std::io::stdout().lock());
             let print = |fields: &Map<String, Value>| {
-                let mut out = std::io::stdout().lock();
                 serde_json::to_writer(&mut out, fields)?;
                 Ok(out.write_all(b"\n")?)
             };
             each(&mut transaction, collection, print).await?;
+            out.flush()?;
         }
         Format::Csv => {
             let mut columns = BTreeSet::new();

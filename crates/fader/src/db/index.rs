@@ -1,6 +1,6 @@
 //! `fader db index`: secondary indexes of a collection; and `fader db scan --index`.
 
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
@@ -140,7 +140,7 @@ pub(super) async fn scan(options: &Scan, index: &str) -> Result<ExitCode> {
         let hits = transaction
             .lookup(&options.collection, index, &range, after.as_ref(), count)
             .await?;
-        let mut out = std::io::stdout().lock();
+        let mut out = BufWriter::new(std::io::stdout().lock());
         for hit in &hits {
             print(&mut out, &hit.key, &hit.record)?;
         }

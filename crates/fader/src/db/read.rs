@@ -1,6 +1,6 @@
 //! `fader db get` and `scan`.
 
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -122,10 +122,11 @@ pub(super) async fn scan(options: &Scan) -> Result<ExitCode> {
         let rows = transaction
             .range(&options.collection, &from, until, count)
             .await?;
-        let mut out = std::io::stdout().lock();
+        let mut out = BufWriter::new(std::io::stdout().lock());
         for (key, value) in &rows {
             print(&mut out, key, value)?;
         }
+        out.flush()?;
         let Some((last, _)) = rows.last().filter(|_| rows.len() == count) else {
             break;
         };
