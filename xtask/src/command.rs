@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -73,31 +72,6 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs `command` on our terminal, at most for `limit`; whether it succeeded. When the limit is
-/// reached it is killed with all processes that it started.
-pub(crate) fn succeeds_within(command: &mut Command, limit: Duration) -> Result<bool> {
-    let name = command.get_program().display().to_string();
-    let mut child = command
-        .stdin(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .with_context(|| format!("cannot start {name}"))?;
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.success());
-        }
-        if limit <= begun.elapsed() {
-            let group = format!("-{}", child.id());
-            check(Command::new("kill").args(["-KILL", "--", &group]))?;
-            child.wait()?;
-            println!("{name} was ended: it ran for {} s", limit.as_secs());
-            return Ok(false);
-        }
-        thread::sleep(LOOK);
-    }
-}
-
 /// Runs `command` on our terminal.
 ///
 /// # Errors
@@ -152,7 +126,8 @@ pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&str)) -> Res
 }
 
 /// Runs `command` to its end, at most for `limit`: its output, and whether it succeeded. Its output
-/// goes through the file `kept`, which a process that outlives it may hold.
+/// goes through the file `kept`, which a process that outlives it may hold. When the limit is
+/// reached it is killed; where it leads a process group, with all that it started.
 pub(crate) fn output(
     command: &mut Command,
     kept: &Path,
@@ -172,6 +147,11 @@ pub(crate) fn output(
             break Some(status);
         }
         if limit <= begun.elapsed() {
+            let group = format!("-{}", child.id());
+            let mut kill = Command::new("kill");
+            // There is no such group where it leads none.
+            kill.args(["-KILL", "--", &group]).stderr(Stdio::null());
+            succeeds(&mut kill)?;
             child.kill()?;
             child.wait()?;
             break None;

@@ -4,9 +4,12 @@
 //! 1. The last line is `N passed, N failed`, alone on its line: the test cases of all suites. A
 //!    step that fails without having counted a failed case adds one, so `0 failed` means success.
 //! 2. A failed step does not hide what later steps would say, unless they need what it builds.
-//! 3. Small benchmarks judge nothing, so they are what a slow machine leaves out: those that would
-//!    begin after [`BENCHES_BEGIN`]. A benchmark that does not end is ended, and has failed.
+//! 3. Small benchmarks judge nothing, so they run side by side, and are what a slow machine leaves
+//!    out: those that would begin after [`BENCHES_BEGIN`]. A benchmark that does not end is ended,
+//!    and has failed.
 
+use std::os::unix::process::CommandExt as _;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -15,9 +18,11 @@ use clap::Args;
 use crate::command::{self, Profile};
 use crate::{bench, crash, fake_s3, python, simulate, tidy};
 
+mod lanes;
 mod programs;
 mod score;
 
+use lanes::LANES;
 use score::Score;
 
 /// How long after the start of a run a benchmark may begin.
@@ -209,9 +214,11 @@ fn sdk(score: &mut Score, _: Instant) -> Result<bool> {
     // On two cores: at any time some tests wait for clocks and leases.
     let lanes = [
         "-n",
-        "3",
+        "4",
         "--dist",
         "loadfile",
+        // The order of tests/conftest.py: files of minutes first.
+        "--no-loadscope-reorder",
         "-m",
         "not alone and not clouds",
     ];
@@ -265,18 +272,24 @@ fn benchmark(score: &mut Score, begun: Instant) -> Result<bool> {
         quick.arg("--quick");
         (name.to_owned(), quick)
     });
-    let mut are_good = true;
-    for (name, mut quick) in native
+    let benches: Vec<_> = native
         .into_iter()
         .chain(bench::small_by_python(Profile::Checked)?)
-    {
+        .collect();
+    let total = Mutex::new((score, true));
+    lanes::each(benches, LANES, |(name, mut quick)| {
         if BENCHES_BEGIN <= begun.elapsed() {
             println!("bench {name}: left out, for this run takes long already");
-            continue;
+            return Ok(());
         }
-        let is_good = command::succeeds_within(&mut quick, BENCH_LIMIT)?;
-        score.add_one(is_good);
-        are_good &= is_good;
-    }
-    Ok(are_good)
+        quick.process_group(0);
+        let kept = command::root().join(format!("target/bench-{name}.output"));
+        let (said, is_good) = command::output(&mut quick, &kept, BENCH_LIMIT)?;
+        let mut total = total.lock().map_err(lanes::panicked)?;
+        println!("\nbench {name}\n{said}");
+        total.0.add_one(is_good);
+        total.1 &= is_good;
+        Ok(())
+    })?;
+    Ok(total.into_inner().map_err(lanes::panicked)?.1)
 }

@@ -6,25 +6,21 @@
 //! - PROGRAM-3 a program that does not end is ended, and has failed.
 //! - PROGRAM-4 what properties draw follows from one seed, which is printed first.
 
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::lanes::{self, LANES};
 use super::score::Score;
 use crate::command;
 
 /// Where proptest looks for its seed, and where a run is told to take an earlier one's.
 const SEED: &str = "PROPTEST_RNG_SEED";
-
-/// Programs that run beside each other: one for each core of the smallest machine that runs CI.
-const LANES: usize = 2;
 
 /// How long a program may run: many times as long as the slowest does. One that takes longer hangs.
 const LIMIT: Duration = Duration::from_mins(20);
@@ -121,35 +117,18 @@ fn run_in_lanes(
     seed: u64,
     score: &mut Score,
 ) -> Result<bool> {
-    let waiting = Mutex::new(VecDeque::from(programs));
     let total = Mutex::new((score, true));
-    let next = || waiting.lock().ok()?.pop_front();
-    let run_lane = || -> Result<()> {
-        while let Some(program) = next() {
-            let (said, is_good) = output(&program, seed)?;
-            let mut total = total
-                .lock()
-                .map_err(|_| anyhow::anyhow!("a lane panicked"))?;
-            println!("\n{}\n{said}", program.name);
-            for line in said.lines() {
-                total.0.add_libtest(&program.name, line);
-            }
-            total.1 &= is_good;
+    lanes::each(programs, lanes, |program| {
+        let (said, is_good) = output(&program, seed)?;
+        let mut total = total.lock().map_err(lanes::panicked)?;
+        println!("\n{}\n{said}", program.name);
+        for line in said.lines() {
+            total.0.add_libtest(&program.name, line);
         }
+        total.1 &= is_good;
         Ok(())
-    };
-    thread::scope(|scope| {
-        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(run_lane)).collect();
-        let ended = lanes.into_iter().map(|lane| lane.join());
-        ended.into_iter().try_for_each(|lane| match lane {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
     })?;
-    let (_, is_good) = total
-        .into_inner()
-        .map_err(|_| anyhow::anyhow!("a lane panicked"))?;
-    Ok(is_good)
+    Ok(total.into_inner().map_err(lanes::panicked)?.1)
 }
 
 /// Runs a program to its end, from this seed: its output, and whether it succeeded.

@@ -1,5 +1,7 @@
 //! Programs that end, that do not, and that leave another behind.
 
+use std::os::unix::process::CommandExt as _;
+
 use super::*;
 
 fn shell(script: &str) -> Command {
@@ -46,14 +48,21 @@ fn a_program_that_does_not_end_is_ended() {
 }
 
 #[test]
-fn a_program_that_takes_too_long_is_ended_with_all_that_it_started() {
-    assert!(succeeds_within(&mut shell("exit 0"), Duration::MAX).unwrap());
-    assert!(!succeeds_within(&mut shell("exit 3"), Duration::MAX).unwrap());
-    let noted = std::env::temp_dir().join(format!("fader-started-{}", std::process::id()));
+fn a_group_that_takes_too_long_is_ended_with_all_that_it_started() {
+    let file =
+        |name: &str| std::env::temp_dir().join(format!("fader-{name}-{}", std::process::id()));
+    let (kept, noted) = (file("kept"), file("started"));
+    let run = |script: &str, limit| {
+        output(shell(script).process_group(0), &kept, limit)
+            .unwrap()
+            .1
+    };
+    assert!(run("exit 0", Duration::MAX));
+    assert!(!run("exit 3", Duration::MAX));
     let script = format!("sleep 600 & echo $! > {}; wait", noted.display());
     let mut limit = Duration::from_millis(200);
     let started = loop {
-        assert!(!succeeds_within(&mut shell(&script), limit).unwrap());
+        assert!(!run(&script, limit));
         match std::fs::read_to_string(&noted) {
             Ok(started) if started.ends_with('\n') => break started,
             _ => limit *= 2,
