@@ -110,6 +110,13 @@ class Server:
             assert time.monotonic() < end, (name, self.metric(name), self.log())
             time.sleep(0.02)
 
+    def await_log(self, text):
+        """Waits until the log has a text: what lasts for a moment only is seen there."""
+        end = time.monotonic() + START_SECONDS_MAX
+        while text not in self.log():
+            assert time.monotonic() < end, (text, self.log())
+            time.sleep(0.05)
+
     def client(self, **settings):
         return client(self.url, **settings)
 

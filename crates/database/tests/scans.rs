@@ -1,4 +1,4 @@
-//! Ranges of keys: what overlays the pages, and leaves that are read ahead.
+//! Reads: what overlays the pages, leaves that are read ahead, and the pages of a point read.
 
 mod stage;
 
@@ -101,11 +101,11 @@ fn parts_of_any_size_show_pages_with_all_that_overlays_them() {
     });
 }
 
-/// A reader of a collection with small leaves below one inner page.
-async fn reader(model: &Model) -> Database {
+/// A writer of a collection with small leaves, and inner pages of so many bytes.
+async fn loaded(model: &Model, node_bytes: u32) -> Database {
     let writer = database(model, "writer", Backend::Bucket).await;
     let settings = CollectionSettings {
-        node_bytes: 57_000,
+        node_bytes,
         ..small()
     };
     writer.drop_collection("books").await.expect(WORKS);
@@ -120,7 +120,7 @@ async fn reader(model: &Model) -> Database {
             .expect("ascending keys");
     }
     load.finish().await.expect("no other client writes");
-    client(model, "reader", Backend::Bucket).await
+    writer
 }
 
 fn gets(model: &Model) -> u64 {
@@ -139,7 +139,8 @@ fn parts_of_a_scan_go_on_reading_ahead_and_a_jump_does_not() {
         ..Call::default()
     };
     run(Model::new(profile), |model| async move {
-        let client = reader(&model).await;
+        loaded(&model, 57_000).await;
+        let client = self::client(&model, "reader", Backend::Bucket).await;
         let mut transaction = client.begin(Level::Basic);
         let (begun, before) = (model.clock.monotonic(), gets(&model));
         let all = scan(&mut transaction, b"", 10).await;
@@ -162,6 +163,29 @@ fn parts_of_a_scan_go_on_reading_ahead_and_a_jump_does_not() {
             let rows = transaction.range("books", &key(number), None, 1).await;
             assert_eq!(rows.expect(WORKS).len(), 1);
             assert!(gets(&model) - before <= 4, "{number}");
+        }
+    });
+}
+
+#[test]
+fn a_point_read_gets_one_page_of_each_level_that_the_pool_has_not() {
+    run(stage::model(1), |model| async move {
+        let writer = loaded(&model, 400).await;
+        let height = writer.verify("books").await.expect(WORKS).height as u64;
+        assert!(4 <= height, "{height}");
+        let client = self::client(&model, "reader", Backend::Bucket).await;
+        let mut transaction = client.begin(Level::Basic);
+        for (number, most) in [
+            (1_000, height),
+            (1_000, 0),
+            (20, height - 1),
+            (1_900, height - 1),
+        ] {
+            let before = gets(&model);
+            let found = transaction.get("books", &key(number)).await;
+            assert_eq!(found.expect(WORKS).as_deref(), Some(&b"text"[..]));
+            let pages = gets(&model) - before;
+            assert!(pages <= most, "{pages} of {most}");
         }
     });
 }

@@ -300,7 +300,7 @@ impl Transaction {
                 inner.session().forget(id);
                 continue;
             };
-            let tree = inner.tree(&self.commit, &collection)?;
+            let tree = inner.tree(&self.commit, &collection)?.for_upkeep();
             let mut next = inner.session().own_from(id, b"");
             while let Some(key) = next {
                 let now = inner.store.0.runtime.clock.monotonic();

@@ -1,7 +1,9 @@
 //! A script of pages that a process left on its machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use fader_cloud::Clock as _;
 use fader_cloud::model::{Model, Profile};
 use fader_database::{CollectionSettings, Database, DiskTier, Guards, Level, Options};
 
@@ -42,6 +44,8 @@ pub(super) fn page_of_an_earlier_process(guards: Guards) -> Option<Failure> {
         created.expect("a new collection");
         put(&first, b"1").await;
         drop(first);
+        // Stamps of one millisecond are in the order of clients.
+        model.clock.sleep(Duration::from_millis(1)).await;
         put(&open(&model, "second", guards, None).await, b"2").await;
         let third = open(&model, "third", guards, Some(&disk)).await;
         let mut reader = third.begin(Level::Basic);
