@@ -99,6 +99,13 @@ class Server:
     def log(self):
         return self.errors.read_text()
 
+    def await_log(self, text):
+        """Waits until the server has logged it."""
+        end = time.monotonic() + START_SECONDS_MAX
+        while text not in self.log():
+            assert time.monotonic() < end, f"{text!r} is not in\n{self.log()}"
+            time.sleep(0.05)
+
     def metric(self, name):
         with urllib.request.urlopen(f"{self.url}/metrics") as page:
             lines = page.read().decode().splitlines()
@@ -109,13 +116,6 @@ class Server:
         while not is_reached(self.metric(name)):
             assert time.monotonic() < end, (name, self.metric(name), self.log())
             time.sleep(0.02)
-
-    def await_log(self, text):
-        """Waits until the log has a text: what lasts for a moment only is seen there."""
-        end = time.monotonic() + START_SECONDS_MAX
-        while text not in self.log():
-            assert time.monotonic() < end, (text, self.log())
-            time.sleep(0.05)
 
     def client(self, **settings):
         return client(self.url, **settings)

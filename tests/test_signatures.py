@@ -232,15 +232,6 @@ def shown_certificate(server):
     return ssl.get_server_certificate(("127.0.0.1", server.port), timeout=30)
 
 
-def await_log(server, text):
-    """Waits until the server has logged it."""
-    for _ in range(600):
-        if text in server.log():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{text!r} is not in\n{server.log()}")
-
-
 def test_a_hangup_reloads_tls_and_the_log_level_and_ends_nothing(tmp_path):
     """It shows RELOAD-1 and RELOAD-3."""
     chain, key = certificate(tmp_path)
@@ -254,12 +245,12 @@ def test_a_hangup_reloads_tls_and_the_log_level_and_ends_nothing(tmp_path):
         certificate(tmp_path)
         settings.write_text('log-level = "info,fader_gateway=debug"\n')
         server.process.send_signal(signal.SIGHUP)
-        await_log(server, "are read again")
+        server.await_log("are read again")
         assert shown_certificate(server) == chain.read_text() != first
         assert health not in server.log()
         sdb = servers.client(f"https://localhost:{server.port}", verify=str(chain))
         sdb.list_domains()
-        await_log(server, health)
+        server.await_log(health)
         # What cannot be read changes nothing, and ends nothing.
         second = chain.read_text()
         for broken, text in [(chain, "no certificate"), (settings, "log-level = 3"),
