@@ -33,6 +33,8 @@ ACCOUNT_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 BUCKET = "systems"
+# A key that MinIO has by default; gofakes3, moto and ElasticMQ take any.
+KEYS = {"AWS_ACCESS_KEY_ID": "minioadmin", "AWS_SECRET_ACCESS_KEY": "minioadmin"}
 
 
 @contextlib.contextmanager
@@ -77,7 +79,7 @@ def elasticmq(folder):
 
 def make_bucket(url):
     """Makes the tests' bucket at an S3 endpoint."""
-    keys = {"aws_access_key_id": "minioadmin", "aws_secret_access_key": "minioadmin"}
+    keys = {name.lower(): value for name, value in KEYS.items()}
     s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys)
     s3.create_bucket(Bucket=BUCKET)
 

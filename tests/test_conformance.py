@@ -118,9 +118,8 @@ def test_a_folder_is_a_cloud(tmp_path):
 
 @pytest.mark.clouds
 def test_a_bucket_of_minio_is_a_cloud(tmp_path):
-    keys = {"AWS_ACCESS_KEY_ID": "minioadmin", "AWS_SECRET_ACCESS_KEY": "minioadmin"}
     with clouds.minio(tmp_path) as url:
-        judge_bucket(s3(url), tmp_path, **keys)
+        judge_bucket(s3(url), tmp_path, **clouds.KEYS)
 
 
 @pytest.mark.clouds

@@ -18,7 +18,6 @@ from server import ACCESS_KEY, BINARY, SECRET_KEY, fader
 
 LEVELS = ["basic", "monotonic", "atomic"]
 OF_FADER = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
-OF_OTHERS = {"AWS_ACCESS_KEY_ID": "minioadmin", "AWS_SECRET_ACCESS_KEY": "minioadmin"}
 # Kind and attributes: of requests (upstream) or of answers (downstream). A byte limit cuts within a
 # request or its answer, so an outcome is unknown; a timeout swallows all and then cuts.
 FAULTS = [
@@ -106,7 +105,7 @@ def queues(proxies, url):
 
 def test_a_bucket_of_gofakes3_keeps_what_was_acknowledged(proxies, tmp_path):
     with clouds.gofakes3(tmp_path) as url:
-        database = Database(at(proxies, url), [], tmp_path, OF_OTHERS)
+        database = Database(at(proxies, url), [], tmp_path, clouds.KEYS)
         attack(proxies, database, 34, rounds=10)
 
 
@@ -123,14 +122,14 @@ def test_buckets_and_queues_of_fader_keep_what_was_acknowledged(proxies, tmp_pat
 def test_a_bucket_of_minio_with_elasticmq_keeps_what_was_acknowledged(proxies, tmp_path):
     with clouds.minio(tmp_path) as store, clouds.elasticmq(tmp_path) as service:
         more = queues(proxies, service)
-        database = Database(at(proxies, store), more, tmp_path, OF_OTHERS)
+        database = Database(at(proxies, store), more, tmp_path, clouds.KEYS)
         attack(proxies, database, 37, rounds=20)
 
 
 @pytest.mark.clouds
 def test_a_bucket_of_minio_keeps_what_was_acknowledged(proxies, tmp_path):
     with clouds.minio(tmp_path) as url:
-        database = Database(at(proxies, url), [], tmp_path, OF_OTHERS)
+        database = Database(at(proxies, url), [], tmp_path, clouds.KEYS)
         attack(proxies, database, 38, rounds=20)
 
 

@@ -63,3 +63,13 @@ impl Error {
         }
     }
 }
+
+/// The same failure for another caller.
+pub(crate) fn like(error: &Error) -> Error {
+    Error::new(error.kind, error.context.clone())
+}
+
+/// No answer comes any more.
+pub(crate) fn process_over() -> Error {
+    Error::new(ErrorKind::Ambiguous, "the process ends")
+}

@@ -5,7 +5,7 @@
 //! - GROUP-1 a send waits for other calls of its queue only while eight are under way.
 //! - GROUP-2 a caller that ends early takes no other send with it: a task of its own makes calls.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use futures_channel::oneshot;
 
 use crate::cloud::{Metered, Services};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Result, like, process_over};
+use crate::group::{Bounds, Group, Waits};
 use crate::meter::Meter;
 use crate::queues::{
     MESSAGE_BYTES_MAX, MESSAGES_MAX, Peeked, QueueCounts, QueueSettings, Queues, Receipt, Receive,
@@ -21,21 +22,19 @@ use crate::queues::{
 };
 use crate::runtime::Runtime;
 
-/// Calls to one queue that are under way at once: sends wait beyond that.
-const IN_FLIGHT_MAX: usize = 8;
+/// What one call takes, and how many calls to a queue are under way at once.
+const BOUNDS: Bounds = Bounds {
+    in_flight: 8,
+    messages: MESSAGES_MAX,
+    bytes: MESSAGE_BYTES_MAX,
+};
 
 /// What became of each message of a send.
 type Sent = Result<Vec<Result<String>>>;
 
 /// The sends of a process that wait, by queue.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(Mutex<HashMap<String, Group>>);
-
-#[derive(Debug, Default)]
-struct Group {
-    waiting: VecDeque<Waiting>,
-    in_flight: usize,
-}
+pub(crate) struct Groups(Mutex<HashMap<String, Group<Waiting>>>);
 
 #[derive(Debug)]
 struct Waiting {
@@ -45,19 +44,22 @@ struct Waiting {
     reply: oneshot::Sender<Sent>,
 }
 
+impl Waits for Waiting {
+    fn bodies(&self) -> &[String] {
+        &self.bodies
+    }
+}
+
 impl Groups {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Group>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Group<Waiting>>> {
         self.0.lock().expect("nothing panics while it is locked")
     }
 
     /// Lets a send wait; whether the caller has to start a worker.
     fn push(&self, queue: &str, waiting: Waiting) -> bool {
         let mut all = self.all();
-        let group = all.entry(queue.to_owned()).or_default();
-        group.waiting.push_back(waiting);
-        let starts = group.in_flight < IN_FLIGHT_MAX;
-        group.in_flight += usize::from(starts);
-        starts
+        let group = all.entry(queue.to_owned());
+        group.or_insert_with(|| Group::new(BOUNDS)).push(waiting)
     }
 
     /// The next sends that share a call; none ends one of the workers.
@@ -66,22 +68,9 @@ impl Groups {
         let Some(group) = all.get_mut(queue) else {
             return Vec::new();
         };
-        let (mut count, mut bytes) = (0, 0);
-        let mut sends = Vec::new();
-        while let Some(next) = group.waiting.front() {
-            count += next.bodies.len();
-            bytes += next.bodies.iter().map(String::len).sum::<usize>();
-            let is_full = MESSAGES_MAX < count || MESSAGE_BYTES_MAX < bytes;
-            if is_full && !sends.is_empty() {
-                break;
-            }
-            sends.extend(group.waiting.pop_front());
-        }
-        if sends.is_empty() {
-            group.in_flight -= 1;
-            if group.in_flight == 0 {
-                all.remove(queue);
-            }
+        let sends = group.next();
+        if group.is_idle() {
+            all.remove(queue);
         }
         sends
     }
@@ -125,15 +114,16 @@ async fn work(groups: Arc<Groups>, queue: String) {
             return;
         };
         let queues = first.queues.clone();
+        let counts: Vec<usize> = sends.iter().map(|send| send.bodies.len()).collect();
         let bodies = sends
             .iter_mut()
-            .map(|send| std::mem::take(&mut send.bodies));
-        let bodies: Vec<Vec<String>> = bodies.collect();
-        let mut sent = queues.send(&queue, &bodies.concat()).await;
-        for (send, bodies) in sends.into_iter().zip(bodies) {
+            .flat_map(|send| std::mem::take(&mut send.bodies));
+        let bodies: Vec<String> = bodies.collect();
+        let mut sent = queues.send(&queue, &bodies).await;
+        for (send, count) in sends.into_iter().zip(counts) {
             let own = match &mut sent {
-                Ok(all) => Ok(all.drain(..bodies.len().min(all.len())).collect()),
-                Err(error) => Err(Error::new(error.kind, error.context.clone())),
+                Ok(all) => Ok(all.drain(..count.min(all.len())).collect()),
+                Err(error) => Err(like(error)),
             };
             // The caller may have gone.
             let _ = send.reply.send(own);
@@ -168,8 +158,7 @@ impl Queues for GroupedQueues {
             let work = work(self.groups.clone(), queue.to_owned());
             drop(self.runtime.spawn(work));
         }
-        let over = |_| Error::new(ErrorKind::Ambiguous, "the process ends");
-        answer.await.map_err(over)?
+        answer.await.map_err(|_| process_over())?
     }
 
     fn groups_sends(&self) -> bool {

@@ -25,6 +25,7 @@ mod cloud;
 pub mod conformance;
 mod domains;
 mod error;
+mod group;
 mod grouped;
 mod meter;
 pub mod model;

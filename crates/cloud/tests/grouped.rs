@@ -42,11 +42,7 @@ fn on_model<F: Future<Output = ()>>(profile: Profile, test: impl FnOnce(Model) -
 
 /// Requests to send so far.
 fn sends(model: &Model) -> u64 {
-    let usage = model.meter.usage();
-    let sends = usage
-        .counts()
-        .filter(|(kind, ..)| *kind == RequestKind::QueueSend);
-    sends.map(|(_, _, count)| count.requests).sum()
+    model.meter.usage().of(RequestKind::QueueSend).requests
 }
 
 /// One message a send, from handles of two scopes.

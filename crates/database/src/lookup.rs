@@ -45,7 +45,9 @@ impl Transaction {
         loop {
             let count = BATCH.min(limit - hits.len());
             let until = until.as_deref();
-            let found = self.payloads(&index.entries, &from, until, count).await?;
+            let found = self
+                .payloads(&index.entries, &from, until, count, &mut 0)
+                .await?;
             let is_last = found.len() < count;
             let end = found.last().map(|(last, _)| [last, &b"\0"[..]].concat());
             let end = end.filter(|_| !is_last);

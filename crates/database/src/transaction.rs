@@ -213,13 +213,16 @@ impl Transaction {
     /// Brings all values of the write set out of memory.
     async fn spill(&mut self) -> Result<()> {
         for (id, writes) in &mut self.writes {
-            let held = writes.by_key.iter().filter(|(_, write)| 0 < write.held());
-            let held: Vec<KeyValue> = held
+            let held = writes
+                .by_key
+                .iter()
                 .filter_map(|(key, write)| match write.value() {
-                    Some(Value::Here(value)) => Some((key.clone(), value.clone())),
+                    Some(Value::Here(value)) if !value.is_empty() => {
+                        Some((key.clone(), value.clone()))
+                    }
                     _ => None,
-                })
-                .collect();
+                });
+            let held: Vec<KeyValue> = held.collect();
             if held.is_empty() {
                 continue;
             }

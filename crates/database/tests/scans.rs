@@ -124,11 +124,7 @@ async fn loaded(model: &Model, node_bytes: u32) -> Database {
 }
 
 fn gets(model: &Model) -> u64 {
-    let usage = model.meter.usage();
-    let gets = usage
-        .counts()
-        .filter(|(kind, ..)| *kind == RequestKind::ObjectGet);
-    gets.map(|(_, _, count)| count.requests).sum()
+    model.meter.usage().of(RequestKind::ObjectGet).requests
 }
 
 #[test]

@@ -6,7 +6,7 @@ use futures_channel::oneshot;
 
 use super::names::Holding;
 use super::state::{Answer, Operation, Seen};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, like};
 use crate::queues::Received;
 
 /// What a claim came to.
@@ -135,13 +135,4 @@ pub(super) fn fail_all(waiting: Vec<Waiting>, error: &Error, is_ambiguous: bool)
         }
         one.reply.fail(error);
     }
-}
-
-/// The same failure for another caller.
-pub(super) fn like(error: &Error) -> Error {
-    Error::new(error.kind, error.context.clone())
-}
-
-pub(super) fn process_over() -> Error {
-    Error::new(ErrorKind::Ambiguous, "the process ends")
 }

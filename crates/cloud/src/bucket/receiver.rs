@@ -21,12 +21,11 @@ use object_store::path::Path;
 
 use super::listing::{Listed, Pages, Shown};
 use super::names::{Incarnation, SegmentName};
-use super::operations::like;
 use super::pool::{Candidate, hash, sort};
 use super::segment_handle::{SegmentHandle, View};
 use super::store::Store;
 use super::time::GRAIN;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, like};
 use crate::queues::QueueSettings;
 
 /// How long what a list showed is used by receives that began after it.

@@ -17,14 +17,13 @@ use super::guard::Guard;
 use super::listing::Listed;
 use super::names::{Held, Holding, Incarnation, Part, SegmentName, part_text};
 use super::operations::{
-    Claimed, Pending, Reply, Tries, Waiting, again, fail_all, like, needs_no_state, process_over,
-    settle,
+    Claimed, Pending, Reply, Tries, Waiting, again, fail_all, needs_no_state, settle,
 };
 use super::segment;
 use super::state::{Act, Operation, Plan, Seen, State, has_claimed, plan};
 use super::store::{Put, Store};
 use super::time::{Landed, holder_end};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, like, process_over};
 use crate::queues::Received;
 
 /// Writes of one operation that others were faster than, at most.

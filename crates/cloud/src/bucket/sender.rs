@@ -2,7 +2,6 @@
 //!
 //! Sends that wait for PUTs under way share the next segment.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -15,13 +14,17 @@ use super::guard::Guard;
 use super::names::{Part, SEGMENT_MESSAGES_MAX, SegmentName};
 use super::segment_handle::part_key;
 
-use super::operations::like;
 use super::segment::{SEGMENT_BYTES_MAX, encode};
 use super::store::{Put, Store};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, like};
+use crate::group::{Bounds, Group, Waits};
 
-/// PUTs in flight at once.
-const IN_FLIGHT_MAX: usize = 4;
+/// What one segment takes, and how many PUTs are under way at once.
+const BOUNDS: Bounds = Bounds {
+    in_flight: 4,
+    messages: SEGMENT_MESSAGES_MAX,
+    bytes: SEGMENT_BYTES_MAX,
+};
 /// Names that one send tries.
 const NAMES_MAX: u32 = 5;
 
@@ -31,10 +34,9 @@ pub(super) struct Sender {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
-    waiting: VecDeque<Send>,
-    in_flight: usize,
+    group: Group<Send>,
     /// Segments so far; for mutants whose names repeat.
     sent: u64,
 }
@@ -48,9 +50,18 @@ pub(super) struct Send {
     pub(super) reply: oneshot::Sender<Result<Vec<String>>>,
 }
 
-impl Send {
-    fn bytes(&self) -> usize {
-        self.bodies.iter().map(String::len).sum()
+impl Default for Inner {
+    fn default() -> Self {
+        Inner {
+            group: Group::new(BOUNDS),
+            sent: 0,
+        }
+    }
+}
+
+impl Waits for Send {
+    fn bodies(&self) -> &[String] {
+        &self.bodies
     }
 }
 
@@ -63,31 +74,7 @@ impl Sender {
 
     /// Lets a send wait; whether the caller has to start [`Sender::work`] beside it.
     pub(super) fn push(&self, send: Send) -> bool {
-        let mut inner = self.inner();
-        inner.waiting.push_back(send);
-        let starts = inner.in_flight < IN_FLIGHT_MAX;
-        inner.in_flight += usize::from(starts);
-        starts
-    }
-
-    /// The next sends that share a segment; none ends one of the workers.
-    fn next(&self) -> Vec<Send> {
-        let mut inner = self.inner();
-        let (mut count, mut bytes) = (0, 0);
-        let mut sends = Vec::new();
-        while let Some(next) = inner.waiting.front() {
-            count += next.bodies.len();
-            bytes += next.bytes();
-            let is_full = SEGMENT_MESSAGES_MAX < count || SEGMENT_BYTES_MAX < bytes;
-            if is_full && !sends.is_empty() {
-                break;
-            }
-            sends.extend(inner.waiting.pop_front());
-        }
-        if sends.is_empty() {
-            inner.in_flight -= 1;
-        }
-        sends
+        self.inner().group.push(send)
     }
 
     /// PUTs segments until no send waits. `known` gives the queue as its settings, at most a minute
@@ -97,7 +84,7 @@ impl Sender {
         F: Future<Output = Result<Arc<Known>>> + std::marker::Send,
     {
         loop {
-            let mut sends = self.next();
+            let mut sends = self.inner().group.next();
             if sends.is_empty() {
                 return;
             }

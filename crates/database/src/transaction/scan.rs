@@ -58,7 +58,7 @@ impl Transaction {
         let before = self.scan.take().filter(|scan| scan.goes_on(found.id, from));
         let mut ahead = before.map_or(0, |scan| scan.ahead);
         let all = self
-            .leaves_records(&found, from, until, limit, &mut ahead)
+            .payloads(&found, from, until, limit, &mut ahead)
             .await?;
         self.scan = all.last().map(|(last, _)| Scan {
             collection: found.id,
@@ -82,19 +82,9 @@ impl Transaction {
         Ok(values.collect())
     }
 
-    /// As [`Transaction::range`], without reading the objects of records.
+    /// As [`Transaction::range`], without reading the objects of records. `ahead` leaves are read
+    /// with the first; it rises.
     pub(crate) async fn payloads(
-        &self,
-        found: &Collection,
-        from: &[u8],
-        until: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Bytes, Payload)>> {
-        self.leaves_records(found, from, until, limit, &mut 0).await
-    }
-
-    /// The records of leaf after leaf; `ahead` leaves are read with the first; it rises.
-    async fn leaves_records(
         &self,
         found: &Collection,
         from: &[u8],

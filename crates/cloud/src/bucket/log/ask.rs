@@ -3,8 +3,7 @@
 use futures_channel::oneshot;
 
 use super::Machine;
-use crate::bucket::operations::like;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, like};
 
 /// Reads the state, or is told why there is none.
 pub(super) type Reader<M> = Box<dyn FnOnce(Result<&M>) + Send>;

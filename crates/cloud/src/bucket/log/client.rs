@@ -20,10 +20,9 @@ use super::turns::Turns;
 use super::view::{Looked, View};
 use super::{Keeper, Machine, SNAPSHOT_EVERY, WRITES_MAX};
 use crate::bucket::guard::Guard;
-use crate::bucket::operations::{like, process_over};
 use crate::bucket::store::{Put, Store};
 use crate::bucket::time::drift;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, like, process_over};
 
 /// How long a view answers eventual reads.
 const YOUNG: Duration = Duration::from_secs(5);
