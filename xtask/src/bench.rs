@@ -166,9 +166,6 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if BY_PYTHON.contains(&options.name) {
         let mut is_good = true;
         if let Name::Database = options.name {
-            let example = ["build", "--release", "--package", "fader-blink"];
-            let point_reads = ["--example", "point_reads"];
-            command::check(command::cargo().args(example).args(point_reads))?;
             is_good = command::succeeds(&mut by_fader_bench(options, name.get_name())?)?;
         }
         let how = Measured {

@@ -47,6 +47,15 @@ impl Marks {
         self.accepts(page, from) && behind.into_iter().all(|(key, _)| self.accepts(page, key))
     }
 
+    /// Whether each key of `page` has this version as its mark: [`Marks::raise`] changes nothing.
+    pub fn know(&self, page: &Page) -> bool {
+        let end = page.high().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut behind = self
+            .from
+            .range::<[u8], _>((Bound::Excluded(page.low()), end));
+        behind.next().is_none() && self.at(page.low()) == page.lsn()
+    }
+
     /// Takes note of a page that was read: no key of its range is read from an older version after.
     pub fn raise(&mut self, page: &Page) {
         let (low, high) = (page.low(), page.high());

@@ -288,23 +288,42 @@ impl Page {
 
     /// Which page has `key`.
     pub fn route(&self, key: &[u8]) -> Route {
-        if key < self.low() {
-            return Route::Elsewhere;
+        match self.is_leaf() {
+            true => self.beyond(key).unwrap_or(Route::Here),
+            false => self.look(key).map_or_else(|route| route, |_| Route::Here),
         }
-        if let Some(right) = self.right
-            && key >= &self.body[self.low_end..self.high_end]
-        {
-            return Route::Right(right);
-        }
-        if self.is_leaf() {
-            return Route::Here;
-        }
-        let index = match self.position(key) {
-            Ok(index) => index,
+    }
+
+    /// The slot of `key`, as [`Page::find`], if this is the leaf that has it. If not, the page that
+    /// may have it. The page is searched once.
+    ///
+    /// # Errors
+    /// Any route but [`Route::Here`].
+    pub fn look(&self, key: &[u8]) -> Result<SlotRef<'_>, Route> {
+        let position = self.position(key);
+        match position {
+            // Only a key that is not between two of the page may be out of its range.
+            Err(index)
+                if (index == 0 || index == self.count)
+                    && let Some(route) = self.beyond(key) =>
+            {
+                Err(route)
+            }
+            Ok(index) if self.is_leaf() => Ok(self.slot(index)),
+            Err(_) if self.is_leaf() => Ok(SlotRef::default()),
+            Ok(index) => Err(Route::Down(self.child(index))),
             // The first child begins at the page's low key.
-            Err(index) => index.max(1) - 1,
-        };
-        Route::Down(self.child(index))
+            Err(index) => Err(Route::Down(self.child(index.max(1) - 1))),
+        }
+    }
+
+    /// Where a key is that is out of the page's range.
+    fn beyond(&self, key: &[u8]) -> Option<Route> {
+        if key < self.low() {
+            return Some(Route::Elsewhere);
+        }
+        let high = self.high()?;
+        (high <= key).then(|| self.right.map_or(Route::Elsewhere, Route::Right))
     }
 
     /// The payload of `key` that readers see. A leaf's method.

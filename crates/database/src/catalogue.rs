@@ -55,6 +55,23 @@ impl TryFrom<String> for CollectionId {
     }
 }
 
+/// A page's id as its digits.
+mod page_id {
+    use fader_blink::PageId;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(id: &PageId, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(id)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PageId, D::Error> {
+        let digits = String::deserialize(from)?;
+        let id = u128::from_str_radix(&digits, 16);
+        id.map(PageId)
+            .map_err(|_| de::Error::custom(format!("{digits:?} is no page's id")))
+    }
+}
+
 /// How a collection is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionSettings {
@@ -106,7 +123,9 @@ pub struct Collection {
     pub queues: PendingQueues,
     leaf_bytes: u32,
     node_bytes: u32,
-    root: String,
+    /// The page that never changes its id.
+    #[serde(with = "page_id")]
+    pub(crate) root: PageId,
     /// Whether records wait for approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_curated: bool,
@@ -169,7 +188,7 @@ impl Collection {
             queues: settings.queues,
             leaf_bytes: settings.leaf_bytes,
             node_bytes: settings.node_bytes,
-            root: format!("{:032x}", root.0),
+            root,
             is_curated: settings.is_curated,
             keys: key.into_iter().collect(),
             indexes: BTreeMap::new(),
@@ -189,11 +208,6 @@ impl Collection {
         Ok(collection)
     }
 
-    /// The page that never changes its id.
-    pub(crate) fn root(&self) -> PageId {
-        PageId(u128::from_str_radix(&self.root, 16).expect("checked when it was read"))
-    }
-
     /// The tree of entries of a new index of this collection.
     pub(crate) fn entries(&self, id: CollectionId, root: PageId) -> Collection {
         Collection {
@@ -201,7 +215,7 @@ impl Collection {
             key: None,
             is_curated: false,
             queues: self.queues.of_index(),
-            root: format!("{:032x}", root.0),
+            root,
             indexes: BTreeMap::new(),
             ..self.clone()
         }
@@ -247,12 +261,6 @@ impl Collection {
     fn check(&self, kind: ErrorKind) -> Result<()> {
         let sizes = Sizes::new(self.leaf_bytes as usize, self.node_bytes as usize);
         sizes.map_err(|error| Error::caused(kind, "sizes of pages", error))?;
-        if u128::from_str_radix(&self.root, 16).is_err() {
-            return Err(Error::new(
-                kind,
-                format!("root {:?} is no page's id", self.root),
-            ));
-        }
         self.index_trees().try_for_each(|tree| tree.check(kind))
     }
 }

@@ -50,7 +50,7 @@ impl Database {
             let mut random = random(runtime);
             Page::empty(Stamp::ZERO, &mut edition(runtime, &sealer, &mut random))
         };
-        let root = key("pages", tree.root().0);
+        let root = key("pages", tree.root.0);
         let sealed = sealer.seal_page(root.as_ref(), &page)?;
         self.0.store.put_surely(&root, sealed).await?;
         let pending = self.0.pending(&self.0.store);

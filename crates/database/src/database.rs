@@ -286,7 +286,7 @@ impl Inner {
             pool: &self.pool,
             disk: self.disk.as_ref(),
             id: collection.id,
-            root: collection.root(),
+            root: collection.root,
             leaf_queues: match collection.queues {
                 PendingQueues::PerLeaf => Some(LeafQueues {
                     database: self.name.clone(),

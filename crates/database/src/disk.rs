@@ -203,10 +203,9 @@ impl Disk {
 
     fn make_room(&self, known: &mut Known) {
         while self.tier.bytes_max < known.pages.bytes() + known.spilled_bytes
-            && let Some(oldest) = known.pages.oldest().cloned()
+            && let Some((oldest, _)) = known.pages.remove_oldest()
         {
             self.tier.files.remove(&oldest);
-            known.pages.remove(&oldest);
         }
     }
 }

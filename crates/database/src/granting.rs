@@ -76,7 +76,7 @@ impl Database {
                 for tree in std::iter::once(&found).chain(found.index_trees()) {
                     needs.receives.extend(pending.queues_of(tree));
                     let leaves = pending.leaves_with_queues(tree.id, tree.queues).await?;
-                    let leaves = leaves.into_iter().filter(|leaf| *leaf != tree.root());
+                    let leaves = leaves.into_iter().filter(|leaf| *leaf != tree.root);
                     let name = |leaf| pending.queue(tree.id, Place::Leaf(leaf));
                     needs.receives.extend(leaves.map(name));
                 }

@@ -182,7 +182,7 @@ impl Growing {
         let leaf_queues = empty.leaf_queues.clone();
         let found = empty.leaf(b"", Freshness::Now).await?;
         let page = &found.held.page;
-        if found.id != tree.root() || !page.is_root() || page.count() > 0 {
+        if found.id != tree.root || !page.is_root() || page.count() > 0 {
             let context = "the collection has records already";
             return Err(Error::new(ErrorKind::Precondition, context));
         }
@@ -190,7 +190,7 @@ impl Growing {
         Ok(Growing {
             store,
             sealer,
-            root: tree.root(),
+            root: tree.root,
             leaf_queues,
             held: found.held,
             builder,

@@ -79,7 +79,7 @@ impl Pending<'_> {
         let numbers = 0..tree.queues.numbered();
         let mut places: Vec<Place> = numbers.map(Place::Number).collect();
         let has_leaves = tree.queues == PendingQueues::PerLeaf;
-        places.extend(has_leaves.then(|| Place::Leaf(tree.root())));
+        places.extend(has_leaves.then_some(Place::Leaf(tree.root)));
         places.extend(tree.is_curated.then_some(Place::Proposals));
         let name = |place| self.queue(tree.id, place);
         places.into_iter().map(name).collect()

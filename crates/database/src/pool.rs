@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use fader_blink::PageId;
+use fader_blink::{Page, PageId, Route, SlotRef};
 
 use crate::recency::Recency;
 use crate::store::Held;
@@ -71,6 +71,29 @@ impl Pool {
         Some((entry.held.clone(), entry.seen))
     }
 
+    /// Reads the slot of a key in a leaf that the store showed as the newest version at `since` or
+    /// later. None unless transactions have read all pages that lead to it. None also where a page
+    /// on the way has split since its parent was read.
+    pub(crate) fn read<T>(
+        &mut self,
+        root: PageId,
+        key: &[u8],
+        since: Duration,
+        take: impl FnOnce(&Page, SlotRef<'_>) -> T,
+    ) -> Option<T> {
+        let mut id = root;
+        for _ in 0..=u8::MAX {
+            let entry = self.read.touch(&id)?;
+            let page = &entry.held.page;
+            match page.look(key) {
+                Err(Route::Down(child)) => id = child,
+                Ok(slot) if since <= entry.seen => return Some(take(page, slot)),
+                _ => return None,
+            }
+        }
+        None
+    }
+
     /// Takes a version that was read or written at `now`. An older version than the pool's is
     /// dropped: two reads may end in the other order.
     pub(crate) fn put(&mut self, id: PageId, held: Held, now: Duration, used: Use) {
@@ -99,10 +122,7 @@ impl Pool {
                 true => &mut self.upkeep,
                 false => &mut self.read,
             };
-            let Some(&oldest) = from.oldest() else {
-                return;
-            };
-            from.remove(&oldest);
+            from.remove_oldest();
         }
     }
 

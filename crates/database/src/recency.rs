@@ -1,37 +1,39 @@
 //! Values in the order of their last use, with the bytes of all. Pure.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::hash::Hash;
 
-#[derive(Debug)]
+use lru::LruCache;
+
 struct Entry<V> {
     value: V,
     bytes: u64,
-    used: u64,
 }
 
-#[derive(Debug)]
 pub(crate) struct Recency<K, V> {
-    entries: HashMap<K, Entry<V>>,
-    /// Keys by their last use.
-    used: BTreeMap<u64, K>,
-    uses: u64,
+    entries: LruCache<K, Entry<V>>,
     bytes: u64,
 }
 
-impl<K, V> Default for Recency<K, V> {
+impl<K: Eq + Hash, V> Default for Recency<K, V> {
     fn default() -> Self {
         Recency {
-            entries: HashMap::new(),
-            used: BTreeMap::new(),
-            uses: 0,
+            entries: LruCache::unbounded(),
             bytes: 0,
         }
     }
 }
 
-impl<K: Clone + Eq + Hash, V> Recency<K, V> {
+impl<K: Eq + Hash, V> fmt::Debug for Recency<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut form = f.debug_struct("Recency");
+        form.field("len", &self.len()).field("bytes", &self.bytes);
+        form.finish_non_exhaustive()
+    }
+}
+
+impl<K: Eq + Hash, V> Recency<K, V> {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -41,21 +43,12 @@ impl<K: Clone + Eq + Hash, V> Recency<K, V> {
         self.bytes
     }
 
-    /// The key that was not used for longest.
-    pub(crate) fn oldest(&self) -> Option<&K> {
-        self.used.first_key_value().map(|(_, key)| key)
-    }
-
     /// A value, which counts as used.
     pub(crate) fn touch<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
     {
         let entry = self.entries.get_mut(key)?;
-        let key = self.used.remove(&entry.used)?;
-        self.uses += 1;
-        entry.used = self.uses;
-        self.used.insert(self.uses, key);
         Some(&mut entry.value)
     }
 
@@ -64,17 +57,16 @@ impl<K: Clone + Eq + Hash, V> Recency<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.entries.get_mut(key).map(|entry| &mut entry.value)
+        let entry = self.entries.peek_mut(key)?;
+        Some(&mut entry.value)
     }
 
     /// Puts a value in place of that of its key.
     pub(crate) fn put(&mut self, key: K, value: V, bytes: u64) {
-        self.remove(&key);
-        self.uses += 1;
         self.bytes += bytes;
-        self.used.insert(self.uses, key.clone());
-        let used = self.uses;
-        self.entries.insert(key, Entry { value, bytes, used });
+        if let Some(old) = self.entries.put(key, Entry { value, bytes }) {
+            self.bytes -= old.bytes;
+        }
     }
 
     /// Removes a value.
@@ -82,9 +74,15 @@ impl<K: Clone + Eq + Hash, V> Recency<K, V> {
     where
         K: Borrow<Q>,
     {
-        let entry = self.entries.remove(key)?;
-        self.used.remove(&entry.used);
+        let entry = self.entries.pop(key)?;
         self.bytes -= entry.bytes;
         Some(entry.value)
+    }
+
+    /// Removes the value that was not used for longest.
+    pub(crate) fn remove_oldest(&mut self) -> Option<(K, V)> {
+        let (key, entry) = self.entries.pop_lru()?;
+        self.bytes -= entry.bytes;
+        Some((key, entry.value))
     }
 }

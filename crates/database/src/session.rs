@@ -90,6 +90,10 @@ impl Session {
     /// rise, and own records that it covers are dropped.
     pub(crate) fn take(&mut self, collection: CollectionId, page: &Page, from: &[u8]) -> bool {
         let marks = self.marks.entry(collection).or_default();
+        // Most reads are of a version that an earlier one took.
+        if marks.know(page) && !self.own.contains_key(&collection) {
+            return true;
+        }
         if self.guards.has(Guard::SessionMarks) && !marks.accept_all(page, from) {
             return false;
         }
@@ -124,6 +128,12 @@ impl Session {
         let range = (Bound::Included(from), until);
         let own = self.own.get(&collection).into_iter();
         own.flat_map(move |own| own.range::<[u8], _>(range).flat_map(|(_, records)| records))
+    }
+
+    /// Whether an own record of a key is in no page that is known to have it.
+    pub(crate) fn has_own(&self, collection: CollectionId, key: &[u8]) -> bool {
+        let own = self.own.get(&collection);
+        own.is_some_and(|own| own.contains_key(key))
     }
 
     fn retain(&mut self, collection: CollectionId, key: &Bytes, keep: impl Fn(&Record) -> bool) {

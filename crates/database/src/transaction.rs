@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::{Payload, Slot, Stamp};
+use fader_blink::{Payload, PayloadRef, Slot, Stamp};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, Usage};
 
 use self::scan::Scan;
@@ -242,8 +242,45 @@ impl Transaction {
     /// # Errors
     /// `NotFound`: no such collection. Of the cloud; `Malformed`: damaged pages.
     pub async fn get(&mut self, collection: &str, key: &[u8]) -> Result<Option<Bytes>> {
+        if let Some(record) = self.pooled(collection, key) {
+            return Ok(record);
+        }
         let found = self.database.collection(collection).await?;
         self.record(&found, key).await
+    }
+
+    /// As [`Transaction::record`], where all is in memory and nothing overlays the pages. Most
+    /// reads end here, without a copy of a page or of a collection's description.
+    fn pooled(&self, name: &str, key: &[u8]) -> Option<Option<Bytes>> {
+        let inner = &self.database.0;
+        if inner.options.has_reader_checkpoints {
+            return None;
+        }
+        let known = inner.known();
+        let collection = known.catalogue.collections.get(name)?;
+        let id = collection.id;
+        if self.fresh.contains_key(&id) || self.own_write(id, key).is_some() {
+            return None;
+        }
+        let mut pool = inner
+            .pool
+            .lock()
+            .expect("nothing panics while it is locked");
+        let read = pool.read(collection.root, key, self.since(), |page, slot| {
+            let mut session = inner.session();
+            if Level::Monotonic <= self.level
+                && (!session.take(id, page, key) || session.has_own(id, key))
+            {
+                return None;
+            }
+            session.observe_stamp(slot.newest());
+            match slot.visible() {
+                None => Some(None),
+                Some(PayloadRef::Inline(bytes)) => Some(Some(page.share(bytes))),
+                Some(PayloadRef::Object(_)) => None,
+            }
+        });
+        read?
     }
 
     /// The record of a key as the transaction sees it.

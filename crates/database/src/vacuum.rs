@@ -111,7 +111,7 @@ impl Database {
             queues.extend(pending.queues_of(tree));
             if self.0.options.guards.has(Guard::LeafQueuesCount) {
                 let leaves = pending.leaves_with_queues(tree.id, tree.queues).await?;
-                let leaves = leaves.into_iter().filter(|leaf| *leaf != tree.root());
+                let leaves = leaves.into_iter().filter(|leaf| *leaf != tree.root);
                 queues.extend(leaves.map(|leaf| pending.queue(tree.id, Place::Leaf(leaf))));
             }
         }

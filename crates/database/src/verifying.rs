@@ -39,7 +39,7 @@ impl Database {
     pub async fn verify(&self, name: &str) -> Result<Report> {
         let collection = self.collection(name).await?;
         let pages = self.pages(&collection).await?;
-        Ok(check(collection.root(), |id| pages.get(&id)))
+        Ok(check(collection.root, |id| pages.get(&id)))
     }
 
     /// All pages of a collection that its root leads to.
@@ -48,7 +48,7 @@ impl Database {
         let tree = self.0.tree(&store, collection)?.for_upkeep();
         let since = store.0.runtime.clock.monotonic();
         let mut pages = BTreeMap::new();
-        let mut next = vec![collection.root()];
+        let mut next = vec![collection.root];
         while !next.is_empty() {
             let batch: Vec<PageId> = next.drain(..next.len().min(16)).collect();
             let reads = join_all(batch.iter().map(|id| tree.read(*id, since))).await;
@@ -75,7 +75,7 @@ impl Database {
         let collection = self.collection(name).await?;
         let pages = self.pages(&collection).await?;
         Ok(Verified {
-            tree: check(collection.root(), |id| pages.get(&id)),
+            tree: check(collection.root, |id| pages.get(&id)),
             queues: self.queue_report(&collection, &pages).await?,
         })
     }
@@ -95,7 +95,7 @@ impl Database {
             .iter()
             .filter(|(_, page)| page.is_leaf() && has_queues);
         // The root keeps its queue when it is no leaf any more: writers may not know.
-        let is_orphan = |id: &PageId| *id != tree.root() && !pages.contains_key(id);
+        let is_orphan = |id: &PageId| *id != tree.root && !pages.contains_key(id);
         Ok(QueueReport {
             queues: queues.len() as u64,
             missing: leaves

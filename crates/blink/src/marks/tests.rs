@@ -31,7 +31,13 @@ proptest! {
             prop_assert_eq!(marks.at(key.as_bytes()), mark);
             prop_assert_eq!(marks.accepts(page, key.as_bytes()), mark <= page.lsn());
             if mark <= page.lsn() {
+                let before = marks.clone();
                 marks.raise(page);
+                if before.know(page) {
+                    prop_assert!(before.accept_all(page, page.low()));
+                    prop_assert_eq!(&before, &marks);
+                }
+                prop_assert!(marks.know(page) || !marks.accept_all(page, page.low()));
                 for other in (0..30).map(|n| format!("k{n:02}")) {
                     if page.contains(other.as_bytes()) {
                         let mark = model.entry(other).or_insert(0);

@@ -269,7 +269,11 @@ fn exercise(page: &Page, probes: &[Bytes]) {
     for key in probes {
         let route = page.route(key);
         assert!(!page.is_leaf() || !matches!(route, Route::Down(_)));
+        let looked = page.look(key).err().unwrap_or(Route::Here);
+        assert_eq!(looked, route);
         if page.is_leaf() {
+            assert!(page.look(key).is_err() || page.look(key) == Ok(page.find(key)));
+            assert_eq!(route == Route::Here, page.contains(key));
             let _ = (page.get(key), page.find(key), page.slots(key).count());
         }
     }

@@ -80,6 +80,21 @@ fn checkpoints_leave_to_readers_what_they_read() {
 }
 
 #[test]
+fn a_slot_is_read_of_a_leaf_that_readers_have_and_the_store_showed_late_enough() {
+    let (id, later) = (PageId(1), NOW + Duration::from_millis(1));
+    let mut pool = Pool::new(1_000);
+    let read = |pool: &mut Pool, since| pool.read(id, b"key", since, |_, slot| slot.is_alive());
+    assert_eq!(read(&mut pool, NOW), None);
+    pool.put(id, held(), NOW, Use::Upkeep);
+    assert_eq!(read(&mut pool, NOW), None, "no transaction has read it");
+    pool.put(id, held(), NOW, Use::Read);
+    assert_eq!(read(&mut pool, NOW), Some(false));
+    assert_eq!(read(&mut pool, later), None);
+    pool.confirm(id, later);
+    assert_eq!(read(&mut pool, later), Some(false));
+}
+
+#[test]
 fn a_page_larger_than_the_pool_is_kept_until_the_next() {
     let mut pool = Pool::new(1);
     pool.put(PageId(1), held(), NOW, Use::Read);

@@ -247,11 +247,8 @@ impl Spill {
     fn keep(&self, chunk: u32, bytes: &Bytes) {
         let mut read = self.read();
         read.put(chunk, bytes.clone(), bytes.len() as u64);
-        while (self.bounds.read as u64) < read.bytes()
-            && read.len() > 1
-            && let Some(&oldest) = read.oldest()
-        {
-            read.remove(&oldest);
+        while (self.bounds.read as u64) < read.bytes() && read.len() > 1 {
+            read.remove_oldest();
         }
     }
 

@@ -21,6 +21,7 @@ mod machine;
 mod memory;
 mod one_node;
 mod one_object;
+mod reads;
 mod report;
 mod s3;
 mod select;
@@ -83,6 +84,8 @@ enum Command {
     Drive(drive::Options),
     /// Clients that commit to one collection of a new database, for `bench database`.
     Commits(commits::Options),
+    /// Point reads of a database in its client's pool, for `bench database`.
+    Reads(reads::Options),
     /// The word count of a folder's files by two threads: a floor of other benchmarks.
     Words(words::Options),
     /// A bare HTTP server with a constant answer: the floor of the comparisons.
@@ -181,6 +184,7 @@ fn main() -> ExitCode {
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
         Command::Commits(options) => commits::run(&options).map(|()| true),
+        Command::Reads(options) => reads::run(&options).map(|()| true),
         Command::Words(options) => words::run(&options).map(|()| true),
         Command::Floor(options) => floor(&options).map(|()| true),
     };
