@@ -11,6 +11,11 @@ from test_documents import blocks, shell
 DOCUMENT = "docs/how-to/add-a-mutant.md"
 
 
+def forms_of(text):
+    """Its lines without numbers: which seeds catch a mutant changes with the world."""
+    return {re.sub(r"seed \d+|\d+\.\d+", "N", line) for line in text.splitlines()}
+
+
 def test_the_mutant_of_the_how_to_is_caught(tmp_path):
     copy = tmp_path / "fader"
     left_out = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", "node_modules")
@@ -33,10 +38,13 @@ def test_the_mutant_of_the_how_to_is_caught(tmp_path):
     settings.parent.mkdir(exist_ok=True)
     with settings.open("a") as file:
         file.write('[profile.dev.package."*"]\nopt-level = 0\n')
-    told = shell(search.replace("target/debug", f"{target}/debug"), copy, environment)
-    # Which seeds catch it changes with the world; the form does not.
-    forms = {re.sub(r"seed \d+|\d+\.\d+", "N", line) for line in found.splitlines()}
-    assert forms & {re.sub(r"seed \d+|\d+\.\d+", "N", line) for line in told.splitlines()}, told
+    search = search.replace("target/debug", f"{target}/debug")
+    # The document's first seed is the entry's: most worlds need no other.
+    assert "--seeds 40" in search
+    told = shell(search.replace("--seeds 40", "--seeds 1"), copy, environment)
+    if not forms_of(told) & forms_of(found):
+        told = shell(search, copy, environment)
+    assert forms_of(told) & forms_of(found), told
     assert "test result: ok. 1 passed" in shell(script, copy, environment)
     unknown = [f"{target}/debug/fader-simulate", "--without", "NoSuchGuard", "--seeds", "1"]
     refused = subprocess.run(unknown, capture_output=True, text=True)

@@ -63,42 +63,50 @@ fn model_of_database() -> Result<bool> {
     Ok(are_good)
 }
 
-/// Profiles that seeds do not draw, and how many runs of them every merge makes.
-const APART: [(&str, &str); 7] = [
-    ("leavings", "100"),
-    ("moves", "100"),
-    ("borrowings", "50"),
-    ("retractions", "50"),
-    ("races", "50"),
-    ("idlers", "50"),
-    ("stops", "50"),
+/// The simulated worlds of every merge: what `fader-simulate` is asked for, and how many seeds. The
+/// first draws its profiles by the seed; seeds do not draw those that stand apart.
+const WORLDS: [(&[&str], u64); 14] = [
+    (&[], 300),
+    (&["--profile", "leavings"], 100),
+    (&["--profile", "moves"], 100),
+    (&["--profile", "borrowings"], 50),
+    (&["--profile", "retractions"], 50),
+    (&["--profile", "races"], 50),
+    (&["--profile", "idlers"], 50),
+    (&["--profile", "stops"], 50),
+    (&["cloud"], 300),
+    (&["database"], 300),
+    (&["mapreduce"], 300),
+    (&["sqs"], 40),
+    (&["s3"], 40),
+    (&["registers"], 100),
 ];
 
-/// The runs and searches of every merge, with programs that are built already.
-pub(crate) fn ci() -> Result<bool> {
-    let simulated = start("fader-simulate", &["--seeds".into(), "300".into()])?;
-    let mut are_good = simulated;
-    for (profile, seeds) in APART {
-        let arguments = ["--profile", profile, "--seeds", seeds].map(OsString::from);
-        are_good &= start("fader-simulate", &arguments)?;
+/// Samples are of the seeds that long runs try, from the first to this one.
+const LAST: u64 = 10_000;
+
+/// The runs and searches of every merge, with programs that are built already. `sample` draws which
+/// seeds run.
+pub(crate) fn ci(sample: u64) -> Result<bool> {
+    let mut are_good = true;
+    for (world, seeds) in WORLDS {
+        let from = first(sample, seeds);
+        println!("{} {seeds} seeds from {from}", world.join(" "));
+        let mut run = program("fader-simulate");
+        run.args(world);
+        run.args(["--from", &from.to_string(), "--seeds", &seeds.to_string()]);
+        are_good &= command::succeeds(&mut run)?;
     }
-    let clouds = ["cloud", "--seeds", "300"].map(OsString::from);
-    are_good &= start("fader-simulate", &clouds)?;
-    let databases = ["database", "--seeds", "300"].map(OsString::from);
-    are_good &= start("fader-simulate", &databases)?;
-    let jobs = ["mapreduce", "--seeds", "300"].map(OsString::from);
-    are_good &= start("fader-simulate", &jobs)?;
-    let queues = ["sqs", "--seeds", "40"].map(OsString::from);
-    are_good &= start("fader-simulate", &queues)?;
-    let buckets = ["s3", "--seeds", "40"].map(OsString::from);
-    are_good &= start("fader-simulate", &buckets)?;
-    let registers = ["registers", "--seeds", "100"].map(OsString::from);
-    are_good &= start("fader-simulate", &registers)?;
-    are_good &= start("fader-model", &["cloud", "--quick"].map(OsString::from))?;
+    are_good &= command::succeeds(program("fader-model").args(["cloud", "--quick"]))?;
     for tests in &MUTANTS[..SCRIPTS] {
         are_good &= command::succeeds(&mut without_one(tests))?;
     }
-    Ok(start("fader-model", &["--quick".into()])? && are_good)
+    Ok(command::succeeds(program("fader-model").arg("--quick"))? && are_good)
+}
+
+/// The first of so many seeds.
+fn first(sample: u64, seeds: u64) -> u64 {
+    1 + sample % (LAST + 1 - seeds)
 }
 
 /// A package, a filter of its tests, and whether they need the feature.
@@ -182,7 +190,25 @@ fn without_one(tests: &Tests) -> Command {
 /// A build of its own, with the feature.
 const IN_MUTANTS: [&str; 4] = ["--target-dir", "target/mutants", "--features", "mutants"];
 
-fn start(program: &str, arguments: &[OsString]) -> Result<bool> {
-    let program = Profile::Checked.program(program);
-    command::succeeds(Command::new(program).args(arguments))
+fn start(name: &str, arguments: &[OsString]) -> Result<bool> {
+    command::succeeds(program(name).args(arguments))
+}
+
+/// A program that is built already.
+fn program(name: &str) -> Command {
+    Command::new(Profile::Checked.program(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST, WORLDS, first};
+
+    #[test]
+    fn a_sample_lies_within_the_seeds_of_long_runs() {
+        for (_, seeds) in WORLDS {
+            assert_eq!(first(0, seeds), 1);
+            assert_eq!(first(LAST - seeds, seeds) + seeds - 1, LAST);
+            assert_eq!(first(LAST + 1 - seeds, seeds), 1);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Everything that must pass before a merge, step after step.
 //!
+//! Steps that need cores alone run beside steps that wait for clocks, and give way to them.
+//!
 //! Invariants:
 //! 1. The last line is `N passed, N failed`, alone on its line: the test cases of all suites. A
 //!    step that fails without having counted a failed case adds one, so `0 failed` means success.
@@ -7,17 +9,20 @@
 //! 3. Small benchmarks judge nothing, so they run side by side, and are what a slow machine leaves
 //!    out: those that would begin after [`BENCHES_BEGIN`]. A benchmark that does not end is ended,
 //!    and has failed.
+//! 4. The output of a step stands whole, also of one that runs beside others.
 
 use std::os::unix::process::CommandExt as _;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::command::{self, Profile};
 use crate::{bench, crash, fake_s3, python, simulate, tidy};
 
+mod beside;
 mod lanes;
 mod programs;
 mod score;
@@ -38,9 +43,23 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
+/// What a run draws its samples from, and where it is told to draw an earlier run's. proptest reads
+/// it too.
+const SEED: &str = "PROPTEST_RNG_SEED";
+
+/// What the steps of a run share.
+struct Course {
+    begun: Instant,
+    /// Of all samples: those of properties and those of simulated worlds.
+    seed: u64,
+}
+
 struct Step {
     name: &'static str,
-    run: fn(&mut Score, Instant) -> Result<bool>,
+    run: fn(&mut Score, &Course) -> Result<bool>,
+    /// Whether the steps after it begin before it has ended. It judges nothing by time, and takes
+    /// the time of the cores that they leave.
+    is_beside: bool,
     /// Whether it starts a program that the step `build` builds.
     needs_build: bool,
 }
@@ -51,99 +70,142 @@ const NAMES: [&str; 11] = [
 ];
 
 const STEPS: [Step; 11] = [
-    Step {
-        name: NAMES[0],
-        run: format,
-        needs_build: false,
-    },
-    Step {
-        name: NAMES[1],
-        run: |_, _| tidy::run(),
-        needs_build: false,
-    },
-    Step {
-        name: NAMES[2],
-        run: |_, _| python::check(),
-        needs_build: false,
-    },
-    Step {
-        name: NAMES[3],
-        run: clippy,
-        needs_build: false,
-    },
-    Step {
-        name: NAMES[4],
-        run: doc,
-        needs_build: false,
-    },
-    Step {
-        name: NAMES[5],
-        run: test,
-        needs_build: false,
-    },
-    Step {
-        name: NAMES[6],
-        run: build,
-        needs_build: false,
-    },
-    Step {
-        name: NAMES[7],
-        run: simulated,
-        needs_build: true,
-    },
-    Step {
-        name: NAMES[8],
-        run: sdk,
-        needs_build: true,
-    },
-    Step {
-        name: NAMES[9],
-        run: crashes,
-        needs_build: true,
-    },
-    Step {
-        name: NAMES[10],
-        run: benchmark,
-        needs_build: true,
-    },
+    Step::new(NAMES[0], format),
+    Step::new(NAMES[1], |_, _| tidy::run()),
+    Step::new(NAMES[2], |_, _| python::check()),
+    Step::new(NAMES[3], clippy),
+    Step::new(NAMES[4], doc),
+    Step::new(NAMES[5], test),
+    Step::new(NAMES[6], build),
+    Step::new(NAMES[7], simulated).of_build().beside(),
+    Step::new(NAMES[8], sdk).of_build(),
+    Step::new(NAMES[9], crashes).of_build().beside(),
+    Step::new(NAMES[10], benchmark).of_build(),
 ];
 
-/// Runs the steps; whether all went well.
-pub(crate) fn run(options: &Options) -> Result<bool> {
-    let begun = Instant::now();
-    let mut total = Score::default();
-    let mut times: Vec<(&str, &str, Duration)> = Vec::new();
-    let mut is_built = true;
-    for step in &STEPS {
-        let is_wanted = options.only.is_empty() || options.only.iter().any(|n| n == step.name);
-        if !is_wanted || (step.needs_build && !is_built) {
-            continue;
+impl Step {
+    const fn new(name: &'static str, run: fn(&mut Score, &Course) -> Result<bool>) -> Step {
+        Step {
+            name,
+            run,
+            is_beside: false,
+            needs_build: false,
         }
-        println!("\n--- {} ---", step.name);
+    }
+
+    const fn of_build(mut self) -> Step {
+        self.needs_build = true;
+        self
+    }
+
+    const fn beside(mut self) -> Step {
+        self.is_beside = true;
+        self
+    }
+
+    /// Runs it to its end.
+    fn result(&self, course: &Course) -> Ended {
         let start = Instant::now();
         let mut score = Score::default();
-        let is_good = (step.run)(&mut score, begun).unwrap_or_else(|error| {
-            println!("{}: {error:#}", step.name);
+        let is_good = (self.run)(&mut score, course).unwrap_or_else(|error| {
+            println!("{}: {error:#}", self.name);
             false
         });
+        Ended::new(self.name, score, is_good, start.elapsed())
+    }
+}
+
+/// A step that has ended.
+struct Ended {
+    name: &'static str,
+    score: Score,
+    time: Duration,
+}
+
+impl Ended {
+    fn new(name: &'static str, mut score: Score, is_good: bool, time: Duration) -> Ended {
         if !is_good && score.failed == 0 {
             score.failed = 1;
         }
-        is_built &= is_good || step.name != "build";
-        let verdict = if score.failed == 0 { "ok" } else { "FAILED" };
-        let elapsed = start.elapsed();
-        // A run that is cut off says so far how long its steps took.
-        println!(
-            "\n{}: {verdict} after {:.0} s",
-            step.name,
-            elapsed.as_secs_f64()
-        );
-        times.push((step.name, verdict, elapsed));
-        total.add(score);
+        Ended { name, score, time }
     }
+
+    fn verdict(&self) -> &'static str {
+        match self.score.failed {
+            0 => "ok",
+            _ => "FAILED",
+        }
+    }
+
+    /// A run that is cut off says so far how long its steps took.
+    fn print(&self) {
+        let seconds = self.time.as_secs_f64();
+        println!("\n{}: {} after {seconds:.0} s", self.name, self.verdict());
+    }
+}
+
+/// Runs the steps; whether all went well.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let course = Course {
+        begun: Instant::now(),
+        seed: seed()?,
+    };
+    let seed = course.seed;
+    println!("samples are drawn from seed {seed}: `{SEED}={seed} cargo xtask ci` repeats them");
+    let is_wanted = |step: &&Step| options.only.is_empty() || is_among(&options.only, step.name);
+    let wanted: Vec<&Step> = STEPS.iter().filter(is_wanted).collect();
+    let steps = thread::scope(|scope| {
+        let mut steps: Vec<Ended> = Vec::new();
+        let mut besides: Vec<ScopedJoinHandle<'_, beside::Output>> = Vec::new();
+        for (place, step) in wanted.iter().enumerate() {
+            let is_built = !steps
+                .iter()
+                .any(|s| s.name == "build" && s.score.failed != 0);
+            if step.needs_build && !is_built {
+                continue;
+            }
+            let is_last = place + 1 == wanted.len();
+            if step.is_beside && !is_last {
+                println!("\n{} runs beside what follows", step.name);
+                besides.push(scope.spawn(|| beside::run(step.name, course.seed)));
+                continue;
+            }
+            println!("\n--- {} ---", step.name);
+            let ended = step.result(&course);
+            ended.print();
+            steps.push(ended);
+            let ready = besides.extract_if(.., |beside| beside.is_finished());
+            steps.extend(ready.map(joined));
+        }
+        steps.extend(besides.into_iter().map(joined));
+        steps
+    });
+    Ok(summary(steps))
+}
+
+fn is_among(names: &[String], name: &str) -> bool {
+    names.iter().any(|one| one == name)
+}
+
+/// Waits for a step beside others, and prints it.
+fn joined(step: ScopedJoinHandle<'_, beside::Output>) -> Ended {
+    let (said, ended) = match step.join() {
+        Ok(output) => output,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    println!("\n--- {} ---\n{said}", ended.name);
+    ended.print();
+    ended
+}
+
+/// Prints what the steps came to; whether all went well.
+fn summary(steps: Vec<Ended>) -> bool {
+    let mut total = Score::default();
     println!();
-    for (name, verdict, time) in times {
-        println!("{name:<8} {verdict:<6} {:>7.1} s", time.as_secs_f64());
+    for step in steps {
+        let seconds = step.time.as_secs_f64();
+        println!("{:<8} {:<6} {seconds:>7.1} s", step.name, step.verdict());
+        total.add(step.score);
     }
     let (passed, failed) = (total.passed, total.failed);
     println!("\nthe slowest tests:");
@@ -151,10 +213,20 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("{seconds:>7.1} s  {name}");
     }
     println!("\n{passed} passed, {failed} failed");
-    Ok(failed == 0)
+    failed == 0
 }
 
-fn format(_: &mut Score, _: Instant) -> Result<bool> {
+/// The seed of this run: a new one each time, unless one is given.
+fn seed() -> Result<u64> {
+    match std::env::var(SEED) {
+        Ok(given) => given.parse().with_context(|| format!("{SEED} is a number")),
+        Err(_) => Ok(u64::try_from(
+            SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis(),
+        )?),
+    }
+}
+
+fn format(_: &mut Score, _: &Course) -> Result<bool> {
     command::succeeds(command::cargo().args(["fmt", "--all", "--check"]))
 }
 
@@ -165,7 +237,7 @@ const MUTANTS: &str = "fader-blink/mutants,fader-chain/mutants,fader-cloud/mutan
 
 /// The workspace with its mutants; then the released program alone, without the features that tests
 /// turn on.
-fn clippy(_: &mut Score, _: Instant) -> Result<bool> {
+fn clippy(_: &mut Score, _: &Course) -> Result<bool> {
     let lint = |which: &[&str]| {
         let mut clippy = command::cargo();
         clippy
@@ -178,15 +250,15 @@ fn clippy(_: &mut Score, _: Instant) -> Result<bool> {
     Ok(lint(&["--package", "fader-fader"])? && is_good)
 }
 
-fn doc(_: &mut Score, _: Instant) -> Result<bool> {
+fn doc(_: &mut Score, _: &Course) -> Result<bool> {
     let mut doc = command::cargo();
     doc.args(["doc", "--workspace", "--no-deps"])
         .env("RUSTDOCFLAGS", "--deny warnings");
     command::succeeds(&mut doc)
 }
 
-fn test(score: &mut Score, _: Instant) -> Result<bool> {
-    let is_good = programs::run(score)?;
+fn test(score: &mut Score, course: &Course) -> Result<bool> {
+    let is_good = programs::run(score, course.seed)?;
     let mut examples = command::cargo();
     examples.args(["test", "--workspace", "--doc", "--quiet"]);
     let run = command::watch(&mut examples, |line| score.add_libtest("doc", line))?;
@@ -194,21 +266,21 @@ fn test(score: &mut Score, _: Instant) -> Result<bool> {
 }
 
 /// Builds the programs that the next steps start.
-fn build(_: &mut Score, _: Instant) -> Result<bool> {
+fn build(_: &mut Score, _: &Course) -> Result<bool> {
     let packages = [&bench::PACKAGES[..], &[simulate::PACKAGE]].concat();
     Profile::Checked.build(&packages).map(|()| true)
 }
 
 /// Clusters in simulated worlds.
-fn simulated(score: &mut Score, _: Instant) -> Result<bool> {
-    let is_good = simulate::ci()?;
+fn simulated(score: &mut Score, course: &Course) -> Result<bool> {
+    let is_good = simulate::ci(course.seed)?;
     score.add_one(is_good);
     Ok(is_good)
 }
 
 /// The binary against the SDKs, and the command line from outside: files of tests side by side,
 /// then the tests that run alone.
-fn sdk(score: &mut Score, _: Instant) -> Result<bool> {
+fn sdk(score: &mut Score, _: &Course) -> Result<bool> {
     python::prepare()?;
     python::prepare_clients()?;
     // On two cores: at any time some tests wait for clocks and leases.
@@ -236,7 +308,7 @@ fn pytest(which: &[&str], score: &mut Score) -> Result<bool> {
     command::watch(&mut pytest, |line| score.add_pytest(line))
 }
 
-fn crashes(score: &mut Score, _: Instant) -> Result<bool> {
+fn crashes(score: &mut Score, _: &Course) -> Result<bool> {
     let mut are_good = true;
     let processes = [
         crash::process(Profile::Checked, 10, 1)?,
@@ -252,7 +324,7 @@ fn crashes(score: &mut Score, _: Instant) -> Result<bool> {
     Ok(are_good)
 }
 
-fn benchmark(score: &mut Score, begun: Instant) -> Result<bool> {
+fn benchmark(score: &mut Score, course: &Course) -> Result<bool> {
     let native = [
         "simpledb",
         "select",
@@ -278,7 +350,7 @@ fn benchmark(score: &mut Score, begun: Instant) -> Result<bool> {
         .collect();
     let total = Mutex::new((score, true));
     lanes::each(benches, LANES, |(name, mut quick)| {
-        if BENCHES_BEGIN <= begun.elapsed() {
+        if BENCHES_BEGIN <= course.begun.elapsed() {
             println!("bench {name}: left out, for this run takes long already");
             return Ok(());
         }

@@ -1,26 +1,26 @@
-//! The test programs of the workspace: built once, then run, side by side where that is safe.
+//! The test programs of the workspace: built once, then run side by side.
 //!
 //! Invariants:
-//! - PROGRAM-1 a program that waits for real time runs alone: its neighbours cannot make it late.
+//! - PROGRAM-1 programs that wait for real time run one at a time. Those beside them take only the
+//!   time of the cores that they leave.
 //! - PROGRAM-2 the output of a program is printed whole, when it has ended.
 //! - PROGRAM-3 a program that does not end is ended, and has failed.
-//! - PROGRAM-4 what properties draw follows from one seed, which is printed first.
+//! - PROGRAM-4 what properties draw follows from the seed of the run.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::SEED;
 use super::lanes::{self, LANES};
 use super::score::Score;
 use crate::command;
-
-/// Where proptest looks for its seed, and where a run is told to take an earlier one's.
-const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// How long a program may run: many times as long as the slowest does. One that takes longer hangs.
 const LIMIT: Duration = Duration::from_mins(20);
@@ -41,6 +41,15 @@ const ALONE: [&str; 12] = [
     "sessions",
 ];
 
+/// Programs of minutes, the longest first: none is left over when the others have ended.
+const LONGEST: [&str; 5] = [
+    "simulator fader_simulator",
+    "blink fader_blink",
+    "services fader_services",
+    "chain fader_chain",
+    "node buckets_cluster",
+];
+
 /// A program that cargo built.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
@@ -52,15 +61,31 @@ struct Program {
     runs_alone: bool,
 }
 
-/// Builds and runs all test programs; whether all succeeded.
-pub(super) fn run(score: &mut Score) -> Result<bool> {
-    let seed = seed()?;
-    println!("properties are drawn from seed {seed}: `{SEED}={seed} cargo xtask ci --only test`");
-    let programs = build()?;
-    let (alone, together): (Vec<_>, Vec<_>) =
-        programs.into_iter().partition(|program| program.runs_alone);
-    let is_good = run_in_lanes(together, LANES, seed, score)?;
-    Ok(run_in_lanes(alone, 1, seed, score)? && is_good)
+/// Builds and runs all test programs, from this seed; whether all succeeded.
+pub(super) fn run(score: &mut Score, seed: u64) -> Result<bool> {
+    let (alone, mut together): (Vec<_>, Vec<_>) =
+        build()?.into_iter().partition(|program| program.runs_alone);
+    together.sort_by_key(|program| {
+        let place = LONGEST.iter().position(|name| *name == program.name);
+        place.unwrap_or(LONGEST.len())
+    });
+    let total = Mutex::new((score, true));
+    let run = |program: Program| -> Result<()> {
+        let (said, is_good) = output(&program, seed)?;
+        let mut total = total.lock().map_err(lanes::panicked)?;
+        println!("\n{}\n{said}", program.name);
+        for line in said.lines() {
+            total.0.add_libtest(&program.name, line);
+        }
+        total.1 &= is_good;
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| lanes::each(together, LANES, run));
+        lanes::each(alone, 1, run)?;
+        beside.join().map_err(lanes::panicked)?
+    })?;
+    Ok(total.into_inner().map_err(lanes::panicked)?.1)
 }
 
 fn build() -> Result<Vec<Program>> {
@@ -100,40 +125,12 @@ fn program(message: &Value) -> Option<Program> {
     })
 }
 
-/// The seed of this run: a new one each time, unless one is given.
-fn seed() -> Result<u64> {
-    match std::env::var(SEED) {
-        Ok(given) => given.parse().with_context(|| format!("{SEED} is a number")),
-        Err(_) => Ok(u64::try_from(
-            SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis(),
-        )?),
-    }
-}
-
-/// Runs programs, at most `lanes` at a time, from this seed; whether all succeeded.
-fn run_in_lanes(
-    programs: Vec<Program>,
-    lanes: usize,
-    seed: u64,
-    score: &mut Score,
-) -> Result<bool> {
-    let total = Mutex::new((score, true));
-    lanes::each(programs, lanes, |program| {
-        let (said, is_good) = output(&program, seed)?;
-        let mut total = total.lock().map_err(lanes::panicked)?;
-        println!("\n{}\n{said}", program.name);
-        for line in said.lines() {
-            total.0.add_libtest(&program.name, line);
-        }
-        total.1 &= is_good;
-        Ok(())
-    })?;
-    Ok(total.into_inner().map_err(lanes::panicked)?.1)
-}
-
 /// Runs a program to its end, from this seed: its output, and whether it succeeded.
 fn output(program: &Program, seed: u64) -> Result<(String, bool)> {
-    let mut run = Command::new(&program.executable);
+    let mut run = match program.runs_alone {
+        true => Command::new(&program.executable),
+        false => command::giving_way(&program.executable),
+    };
     // The time of each test is an unstable option of the test harness, which this admits.
     run.args(["-Zunstable-options", "--report-time"])
         .env("RUSTC_BOOTSTRAP", "1")

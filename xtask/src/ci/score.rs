@@ -64,6 +64,12 @@ impl Score {
         }
     }
 
+    /// Adds the last line of a run of CI: `12 passed, 1 failed`.
+    pub(super) fn add_summary(&mut self, line: &str) {
+        self.passed += number_before(line, "passed");
+        self.failed += number_before(line, "failed");
+    }
+
     pub(super) fn add(&mut self, other: Score) {
         self.passed += other.passed;
         self.failed += other.failed;
