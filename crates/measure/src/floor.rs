@@ -2,7 +2,9 @@
 //! constant, for the same generator to drive.
 
 use std::convert::Infallible;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -12,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rand::RngExt;
 use tokio::net::TcpListener;
 
 use crate::workload::{Form, Intent, Verdict, Wire, Workload};
@@ -24,6 +27,7 @@ const FILLER: u8 = b'x';
 pub struct Floor {
     body: Bytes,
     headers: HeaderMap,
+    takes: Option<RangeInclusive<Duration>>,
 }
 
 /// A workload whose requests are another's, and whose replies are a floor's.
@@ -50,12 +54,24 @@ impl Floor {
         Floor {
             body,
             headers: headers.collect(),
+            takes: None,
         }
+    }
+
+    /// The same by a service that takes a random time for each, uniform in this range.
+    #[must_use]
+    pub fn taking(mut self, times: RangeInclusive<Duration>) -> Self {
+        self.takes = Some(times);
+        self
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
         // A body that breaks off ends the connection; there is no client left to answer.
         let _ = request.into_body().collect().await;
+        if let Some(times) = &self.takes {
+            let time = rand::rng().random_range(times.clone());
+            tokio::time::sleep(time).await;
+        }
         let mut response = Response::new(Full::new(self.body.clone()));
         *response.headers_mut() = self.headers.clone();
         response

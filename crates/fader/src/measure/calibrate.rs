@@ -9,8 +9,8 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  fader measure calibrate --seeds 20     a look, in a minute
-  fader measure calibrate                200 seeds
+  fader measure calibrate --seeds 20     a look, in seconds
+  fader measure calibrate                200 seeds, in a minute
 
 All of it is in virtual time: the same seeds give the same figures on every machine.
 Exit codes: 0 every figure is as promised; 1 one is not.";

@@ -117,7 +117,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     if let Some(path) = &options.log {
         write_log(&log, path)?;
     }
-    output::tell(&format!("Target: {}\n", options.target));
+    output::tell(&format!("Target: {}\n", target::told(&options.target)));
     output::tell(&format!(
         "{:<20}{:>8}{:>10}{:>22}{:>10}{:>10}{:>12}",
         "ms", "n", "mean", "95 %", "median", "max", "the paper"

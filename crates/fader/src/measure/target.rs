@@ -27,6 +27,14 @@ use crate::interrupt::{Interrupts, interrupted};
 /// The target that is no service.
 pub(super) const MODEL: &str = "model";
 
+/// A target as reports of experiments tell it: the model shows what it was made to show.
+pub(super) fn told(target: &str) -> String {
+    match target {
+        MODEL => format!("{MODEL}, fitted to the paper: it says nothing about SimpleDB"),
+        url => url.to_owned(),
+    }
+}
+
 /// The parties of a phase, and when each begins in it.
 pub(super) type Phase = Vec<(Duration, Party)>;
 

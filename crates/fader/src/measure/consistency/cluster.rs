@@ -1,25 +1,28 @@
 //! A `fader dev` of our own with a domain for strong and eventual writers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use fader_client::{Client, Control, DomainOptions, Pacing, Settings, SimpleDb};
-use fader_services::Mode;
+use fader_client::{Client, Control, Pacing, Settings, SimpleDb};
+use fader_measure::InSimpleDb;
 
+use super::load::{LEVELS, VALUE_BYTES};
 use crate::dev::WiringName;
 use crate::keys::SOCKET;
 use crate::measure::own::{Own, START_MAX};
 
-pub(super) const DOMAIN: &str = "measured";
+const DOMAIN: &str = "measured";
 /// Requests wait this long; a partition makes some wait that will never be answered.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running cluster.
 pub(super) struct Cluster {
     own: Own,
-    pub(super) client: Arc<SimpleDb>,
+    pub(super) objects: Arc<InSimpleDb>,
+    loads: AtomicU64,
 }
 
 impl Cluster {
@@ -41,27 +44,17 @@ impl Cluster {
             ..Settings::default()
         };
         let client = Client::new(&own.url, Some(Own::credentials()), settings)?;
-        let cluster = Cluster {
+        let objects = objects_of(&SimpleDb(client)).await?;
+        Ok(Cluster {
             own,
-            client: Arc::new(SimpleDb(client)),
-        };
-        cluster.create_domain().await?;
-        Ok(cluster)
+            objects: Arc::new(objects),
+            loads: AtomicU64::new(0),
+        })
     }
 
-    async fn create_domain(&self) -> Result<()> {
-        let nature = DomainOptions {
-            mode: Some(Mode::Mixed),
-            ..DomainOptions::default()
-        };
-        let begin = Instant::now();
-        loop {
-            match self.client.create_domain_as(DOMAIN, &nature).await {
-                Ok(_) => return Ok(()),
-                Err(error) if START_MAX < begin.elapsed() => return Err(error.into()),
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        }
+    /// The number of the next load, from 0.
+    pub(super) fn next_load(&self) -> u64 {
+        self.loads.fetch_add(1, Ordering::Relaxed)
     }
 
     /// All that was to be measured with it is.
@@ -72,5 +65,18 @@ impl Cluster {
     /// Gives orders to it.
     pub(super) fn control(&self) -> Control {
         Control::new(self.own.folder().join(SOCKET))
+    }
+}
+
+/// A domain for strong and eventual writers, as soon as the cluster has one.
+async fn objects_of(client: &SimpleDb) -> Result<InSimpleDb> {
+    let begin = Instant::now();
+    loop {
+        let name = DOMAIN.to_owned();
+        match InSimpleDb::create(client.clone(), name, &LEVELS, VALUE_BYTES).await {
+            Ok(objects) => return Ok(objects),
+            Err(error) if START_MAX < begin.elapsed() => return Err(error.into()),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
     }
 }

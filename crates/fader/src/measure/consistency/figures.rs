@@ -7,6 +7,7 @@ use anyhow::Result;
 use fader_measure::{Axis, Plot, Scale, Series, median};
 
 use super::load::{Failures, Kind};
+use super::promises::Promises;
 use super::{EVENTUAL_SHARES, MIX_DELAY_MS, Measured, MixedPoint, Point, WRITE_SHARES};
 
 /// A share in percent.
@@ -60,8 +61,34 @@ pub(super) fn text(measured: &Measured) -> String {
         }
         let _ = writeln!(text, "  the paper: {said}");
         let _ = writeln!(text, "  ours:      {}", ratios(points, delay_ms));
+        text.push_str(&spread(points));
+        if let Some(promises) = measured.promises.get(&delay_ms) {
+            text.push_str(&promises.text());
+        }
     }
     text + &mixed(&measured.mixed) + &failures(&measured.tally) + &availability(measured)
+}
+
+/// Percentiles of a figure's points.
+fn spread<'a, I: Iterator<Item = &'a Point>>(points: impl Fn() -> I) -> String {
+    let names = Kind::ALL.map(|kind| format!("{:>26}", kind.name()));
+    let mut text = format!("{:<18}{}\n", "p50 / p90 / p99", names.concat());
+    for writes in WRITE_SHARES {
+        let _ = write!(text, "{:<18}", format!("{:.0} %", PERCENT * writes));
+        for kind in Kind::ALL {
+            let mut own = points().filter(|point| point.kind == kind && point.writes == writes);
+            let of_kind = own
+                .next()
+                .map_or([f64::NAN; 3], |point| point.percentiles_ms);
+            let _ = write!(text, "{:>26}", percentiles(of_kind));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn percentiles([p50, p90, p99]: [f64; 3]) -> String {
+    format!("{p50:.1} / {p90:.1} / {p99:.1}")
 }
 
 fn failures(tally: &Failures) -> String {
@@ -137,27 +164,40 @@ fn mixed(points: &[MixedPoint]) -> String {
         }
         let _ = writeln!(text, "{:>10.0}", median(&point.writes_per_s));
     }
-    text + "  the paper: latency falls fast and monotonically, write throughput rises\n  \
+    text += "  the paper: latency falls fast and monotonically, write throughput rises\n  \
             ours, in delays: SC write 4 along a chain and 2 in a star, EC write 2; SC read 0 where \
             nothing\n             of the item is under way, else 2 at most, EC read 2. So along a \
             chain an SC write and an SC\n             read take 4 together, and what reads wait \
-            for writes; EC ones take 4: at few requests little falls\n"
+            for writes; EC ones take 4: at few requests little falls\n";
+    let _ = writeln!(
+        text,
+        "{:<18}{:>26}{:>26}",
+        "p50 / p90 / p99", "few requests", "many clients"
+    );
+    let mut promises = Promises::default();
+    for point in points {
+        let share = format!("{:.0} %", PERCENT * point.eventual);
+        let [few, many] = [&point.few, &point.many].map(|of| percentiles(of.percentiles_ms));
+        let _ = writeln!(text, "{share:<18}{few:>26}{many:>26}");
+        promises = promises.with(&point.promises);
+    }
+    text + &promises.text()
 }
 
 fn availability(measured: &Measured) -> String {
     let mut text = format!(
         "\nAvailability: answered within a second, while the head is cut off for 6 seconds\
          \n\
-         {:<26}{:>10}{:>10}{:>10}\n",
-        "", "before", "during", "after"
+         {:<26}{:>10}{:>10}{:>10}{:>24}\n",
+        "", "before", "during", "after", "longest gap in it"
     );
     for level in &measured.availability {
         let shares = [level.before, level.during, level.after];
         let [before, during, after] = shares.map(|share| format!("{:.1} %", PERCENT * share));
         let _ = writeln!(
             text,
-            "{:<26}{before:>10}{during:>10}{after:>10}",
-            level.name
+            "{:<26}{before:>10}{during:>10}{after:>10}{:>22.2} s",
+            level.name, level.longest_gap_s
         );
     }
     text

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use fader_client::{CallOptions, Error, ErrorKind, SimpleDb, system_runtime};
-use fader_cloud::AttributePut;
-use fader_history::object::{Operation, Outcome, Reply, Request, Text, Value, Verb};
+use fader_client::system_runtime;
+use fader_history::object::{Log, Operation, Outcome, Request, Text, Verb};
+use fader_history::{Header, Order};
 use fader_measure::{
-    Act, Arrivals, Heard, Intent, Load, Party, Plan, Provider, Rate, Starts, Until, Workload,
+    Act, Arrivals, InSimpleDb, Intent, Load, Party, Plan, Provider, Rate, Starts, Until, Workload,
     drive_all,
 };
-use fader_services::{ErrorCode, level};
+use fader_services::ErrorCode;
 use serde::Serialize;
 
-use super::cluster::{Cluster, DOMAIN, PATIENCE};
+use super::cluster::{Cluster, PATIENCE};
 use crate::failure;
 
 /// So few that at a low rate reads meet items that are being written.
 const ITEMS: u64 = 10;
-const VALUE_BYTES: usize = 500;
+pub(super) const VALUE_BYTES: usize = 500;
 /// A refused client waits so long: no client asks as fast as it is refused.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -86,9 +86,9 @@ impl Kind {
         }
     }
 
-    fn of(operation: &Operation) -> Kind {
+    pub(super) fn of(operation: &Operation) -> Kind {
         let is_read = operation.action.verb == Verb::Read;
-        match (is_read, &*operation.level == LEVELS[0]) {
+        match (is_read, is_strong(&operation.level)) {
             (true, true) => Kind::StrongRead,
             (false, true) => Kind::StrongWrite,
             (true, false) => Kind::EventualRead,
@@ -98,7 +98,12 @@ impl Kind {
 }
 
 /// What is asked for.
-const LEVELS: [&str; 3] = ["strong", "eventual; r=2", "eventual; w=2"];
+pub(super) const LEVELS: [&str; 3] = ["strong", "eventual; r=2", "eventual; w=2"];
+
+/// Whether operations at a level have one order.
+pub(super) fn is_strong(level: &Text) -> bool {
+    &**level == LEVELS[0]
+}
 
 /// Of so many operations in a row each kind has its share exactly: shares are in quarters. Drawn
 /// one by one, the few operations of a point would have other shares than they should. The error
@@ -131,47 +136,22 @@ fn scatter(number: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What a level is called in a request.
-pub(super) fn demand(level: &str) -> Result<CallOptions<'static>> {
-    let asked: level::ConsistencyOptions = level.parse().map_err(anyhow::Error::msg)?;
-    Ok(CallOptions {
-        level: asked.level,
-        ..CallOptions::default()
-    })
+/// A mix on items that no other load of the cluster asks for: its log is whole.
+struct Fresh {
+    mix: Mix,
+    load: u64,
 }
 
-/// One read or write of an item.
-pub(super) async fn one(
-    client: &SimpleDb,
-    is_write: bool,
-    item: &str,
-    number: u64,
-    demand: CallOptions<'_>,
-) -> Result<(), Error> {
-    if !is_write {
-        let found = client.get_attributes(DOMAIN, item, &[], demand).await;
-        return found.map(|_| ());
-    }
-    let put = AttributePut {
-        name: "v".to_owned(),
-        value: format!("{number:0VALUE_BYTES$}"),
-        replace: true,
-    };
-    let puts = [put];
-    let put = client.put_attributes(DOMAIN, item, &puts, None, demand);
-    put.await.map(|_| ())
-}
-
-impl Workload for Mix {
+impl Workload for Fresh {
     fn plan(&self, sequence: u64) -> Intent {
-        let kind = self.kind(sequence);
+        let kind = self.mix.kind(sequence);
         let (act, value) = match kind.is_write() {
             true => (Act::Write, Some(sequence)),
             false => (Act::Read, None),
         };
         Intent {
             act,
-            key: scatter(!sequence) % ITEMS,
+            key: ITEMS * self.load + scatter(!sequence) % ITEMS,
             value,
             level: kind.level(),
         }
@@ -179,36 +159,16 @@ impl Workload for Mix {
 }
 
 /// A cluster as the generator asks it.
-struct InCluster(Arc<SimpleDb>);
+struct InCluster(Arc<InSimpleDb>);
 
 #[async_trait]
 impl Provider for InCluster {
-    async fn ask(&self, _client: u32, request: &Request, level: &str) -> Outcome {
-        let (is_write, number) = match &request.verb {
-            Verb::Write(Value::Number(number)) => (true, number.unsigned_abs()),
-            _ => (false, 0),
-        };
-        let heard = match demand(level) {
-            Err(error) => Heard::Status(400, format!("{error:#}").into()),
-            Ok(demand) => {
-                let done = one(&self.0, is_write, &request.key, number, demand).await;
-                done.map_or_else(|error| heard(&error), |()| Heard::Reply(Reply::default()))
-            }
-        };
-        let outcome = heard.outcome(is_write);
+    async fn ask(&self, client: u32, request: &Request, level: &str) -> Outcome {
+        let outcome = self.0.ask(client, request, level).await;
         if !matches!(outcome, Outcome::Done(_)) {
             tokio::time::sleep(AFTER_FAILURE).await;
         }
         outcome
-    }
-}
-
-fn heard(error: &Error) -> Heard {
-    match &error.kind {
-        ErrorKind::Refused { status, code, .. } => Heard::Status(*status, code.as_str().into()),
-        ErrorKind::Unavailable => Heard::Unsent,
-        ErrorKind::Ambiguous => Heard::Silence,
-        ErrorKind::Invalid | ErrorKind::Malformed => Heard::Status(400, error.to_string().into()),
     }
 }
 
@@ -243,12 +203,7 @@ impl Failures {
 }
 
 /// Operations that begin at a rate, with any speed of their answers.
-pub(super) async fn at_rate(
-    cluster: &Cluster,
-    mix: Mix,
-    rate: f64,
-    time: Duration,
-) -> Result<Vec<Operation>> {
+pub(super) async fn at_rate(cluster: &Cluster, mix: Mix, rate: f64, time: Duration) -> Result<Log> {
     let load = Load::Open(Starts::Rate {
         rate: Rate::Constant(rate),
         arrivals: Arrivals::Constant,
@@ -265,7 +220,7 @@ pub(super) async fn saturated(
     mix: Mix,
     clients: u32,
     time: Duration,
-) -> Result<Vec<Operation>> {
+) -> Result<Log> {
     load_with(cluster, mix, Load::Closed, clients, time).await
 }
 
@@ -284,7 +239,11 @@ async fn load_with(
     load: Load,
     connections: u32,
     time: Duration,
-) -> Result<Vec<Operation>> {
+) -> Result<Log> {
+    let workload = Fresh {
+        mix,
+        load: cluster.next_load(),
+    };
     let party = Party {
         plan: Plan {
             name: "consistency".to_owned(),
@@ -295,8 +254,8 @@ async fn load_with(
             errors_max: None,
             levels: LEVELS.map(Text::from).to_vec(),
         },
-        workload: Arc::new(mix),
-        provider: Arc::new(InCluster(cluster.client.clone())),
+        workload: Arc::new(workload),
+        provider: Arc::new(InCluster(cluster.objects.clone())),
         endpoint: "cluster".into(),
         first: 0,
     };
@@ -308,7 +267,15 @@ async fn load_with(
     };
     match operations.iter().find(is_wrong) {
         Some(wrong) => failure::fail(ErrorCode::RequestRefused, wrong),
-        None => Ok(operations),
+        None => Ok(Log {
+            header: Header {
+                target: "cluster".to_owned(),
+                levels: LEVELS.map(str::to_owned).to_vec(),
+                order: Order::Told,
+                ..Header::default()
+            },
+            operations,
+        }),
     }
 }
 

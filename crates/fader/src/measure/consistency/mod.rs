@@ -13,6 +13,7 @@ mod availability;
 mod cluster;
 mod figures;
 mod load;
+mod promises;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use fader_history::object::Operation;
+use fader_history::object::{Log, Operation};
+use fader_measure::statistics::quantile_of;
 use serde::Serialize;
 
 use crate::dev::WiringName;
@@ -29,6 +31,7 @@ use crate::failure;
 use crate::output;
 use cluster::Cluster;
 use load::{Failures, Kind, Mix};
+use promises::Promises;
 
 /// The delays of figures 1 to 3.
 const DELAYS_MS: [u64; 3] = [0, 50, 100];
@@ -42,6 +45,8 @@ const MIX_DELAY_MS: u64 = 50;
 const MIX_WRITES: f64 = 0.5;
 /// In which what many clients left behind is settled: five delays and more.
 const CALM: Duration = Duration::from_millis(500);
+/// Shares of operations that take at most a percentile.
+pub(super) const SHARES: [f64; 3] = [0.5, 0.9, 0.99];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +56,8 @@ Examples:
   fader measure consistency --delays 50        figures 2, 4 and 5 alone
   fader measure consistency --out figures      the figures as SVG, and all numbers as JSON
 
-It starts clusters of its own on loopback, with their data in a temporary folder.";
+It starts clusters of its own on loopback, with their data in a temporary folder.
+Exit codes: 0 measured; 1 strong operations had no order; 2 not measured.";
 
 /// What, and how often.
 #[derive(Args)]
@@ -99,6 +105,8 @@ pub(super) struct Measured {
     wiring: String,
     /// Figures 1 to 3.
     latency: Vec<Point>,
+    /// Of the logs of figures 1 to 3, by the delay in milliseconds.
+    promises: BTreeMap<u64, Promises>,
     /// Figures 4 and 5.
     mixed: Vec<MixedPoint>,
     availability: Vec<availability::Level>,
@@ -114,6 +122,10 @@ pub(super) struct Point {
     kind: Kind,
     means_ms: Vec<f64>,
     medians_ms: Vec<f64>,
+    /// Of all runs together, at [`SHARES`].
+    percentiles_ms: [f64; 3],
+    #[serde(skip)]
+    all_ms: Vec<f64>,
 }
 
 /// One mix of levels.
@@ -125,15 +137,20 @@ pub(super) struct MixedPoint {
     /// With many clients.
     many: Means,
     writes_per_s: Vec<f64>,
+    promises: Promises,
 }
 
-/// Mean latencies in milliseconds; one number for each run.
+/// Mean latencies in milliseconds, one number for each run; and percentiles of all.
 #[derive(Default, Serialize)]
 pub(super) struct Means {
     /// Of reads and writes together, as the paper draws it.
     all_ms: Vec<f64>,
     reads_ms: Vec<f64>,
     writes_ms: Vec<f64>,
+    /// Of reads and writes together, of all runs, at [`SHARES`].
+    percentiles_ms: [f64; 3],
+    #[serde(skip)]
+    taken_ms: Vec<f64>,
 }
 
 pub(super) async fn run(options: &Options) -> Result<ExitCode> {
@@ -147,9 +164,11 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let mut latency = Vec::new();
     let mut mixed = Vec::new();
     let mut tally = Failures::default();
+    let mut promises: BTreeMap<u64, Promises> = BTreeMap::new();
     for delay_ms in &options.delays {
         let cluster = Cluster::start(options.wiring, Duration::from_millis(*delay_ms)).await?;
-        latency.extend(latencies(&options, &cluster, *delay_ms, &mut tally).await?);
+        let of_delay = promises.entry(*delay_ms).or_default();
+        latency.extend(latencies(&options, &cluster, *delay_ms, &mut tally, of_delay).await?);
         if *delay_ms == MIX_DELAY_MS {
             mixed = mixes(&options, &cluster, &mut tally).await?;
         }
@@ -161,6 +180,7 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let measured = Measured {
         wiring: options.wiring_name().to_owned(),
         latency,
+        promises,
         mixed,
         availability,
         tally,
@@ -170,7 +190,16 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         figures::write(&measured, folder)
             .with_context(|| format!("cannot write to {}", folder.display()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(measured.is_broken())))
+}
+
+impl Measured {
+    /// Whether strong operations had no order.
+    fn is_broken(&self) -> bool {
+        let of_mixed = self.mixed.iter().map(|point| &point.promises);
+        let mut all = self.promises.values().chain(of_mixed);
+        all.any(|promises| !promises.violations.is_empty())
+    }
 }
 
 impl Options {
@@ -210,6 +239,7 @@ async fn latencies(
     cluster: &Cluster,
     delay_ms: u64,
     tally: &mut Failures,
+    promises: &mut Promises,
 ) -> Result<Vec<Point>> {
     let mut points: BTreeMap<(usize, Kind), Point> = BTreeMap::new();
     for run in 0..options.runs {
@@ -221,7 +251,9 @@ async fn latencies(
                     100.0 * writes
                 );
                 let mix = Mix { writes, eventual };
-                let done = load::at_rate(cluster, mix, options.rate, options.time()).await?;
+                let log = load::at_rate(cluster, mix, options.rate, options.time()).await?;
+                promises.add(&log)?;
+                let done = log.operations;
                 tally.add(&done);
                 for kind in Kind::ALL {
                     let taken = load::taken(&done, &[kind]);
@@ -234,9 +266,13 @@ async fn latencies(
                         kind,
                         means_ms: Vec::new(),
                         medians_ms: Vec::new(),
+                        percentiles_ms: [f64::NAN; 3],
+                        all_ms: Vec::new(),
                     });
                     point.means_ms.push(load::mean(&done, &[kind]));
                     point.medians_ms.push(fader_measure::median(&taken));
+                    point.all_ms.extend(taken);
+                    point.percentiles_ms = percentiles(&mut point.all_ms);
                 }
             }
         }
@@ -258,6 +294,7 @@ async fn mixes(
             few: Means::default(),
             many: Means::default(),
             writes_per_s: Vec::new(),
+            promises: Promises::default(),
         })
         .collect();
     for run in 0..options.runs {
@@ -272,13 +309,11 @@ async fn mixes(
                 eventual: point.eventual,
             };
             let few = load::at_rate(cluster, mix, options.rate, options.time()).await?;
-            point.few.push(&few);
-            tally.add(&few);
+            point.few.add(&few, tally, &mut point.promises)?;
             let many = load::saturated(cluster, mix, options.clients, options.time()).await?;
-            point.many.push(&many);
-            let writes = load::writes_within(&many, options.time());
+            point.many.add(&many, tally, &mut point.promises)?;
+            let writes = load::writes_within(&many.operations, options.time());
             point.writes_per_s.push(writes as f64 / options.seconds);
-            tally.add(&many);
             tokio::time::sleep(CALM).await;
         }
     }
@@ -286,10 +321,24 @@ async fn mixes(
     Ok(points)
 }
 
+/// The percentiles of times at [`SHARES`].
+fn percentiles(times: &mut [f64]) -> [f64; 3] {
+    SHARES.map(|share| quantile_of(times, share))
+}
+
 impl Means {
+    fn add(&mut self, log: &Log, tally: &mut Failures, promises: &mut Promises) -> Result<()> {
+        promises.add(log)?;
+        tally.add(&log.operations);
+        self.push(&log.operations);
+        Ok(())
+    }
+
     fn push(&mut self, done: &[Operation]) {
         self.all_ms.push(load::mean(done, &Kind::ALL));
         self.reads_ms.push(load::mean(done, &Kind::READS));
         self.writes_ms.push(load::mean(done, &Kind::WRITES));
+        self.taken_ms.extend(load::taken(done, &Kind::ALL));
+        self.percentiles_ms = percentiles(&mut self.taken_ms);
     }
 }

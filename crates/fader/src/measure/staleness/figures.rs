@@ -12,6 +12,7 @@ use fader_measure::{Axis, Boxes, Curve, EVENTUAL, Plot, Point, STRONG, Scale, Se
 use fader_services::ErrorCode;
 use serde::Serialize;
 
+use super::super::target;
 use super::{Measured, runs};
 use crate::failure::Failure;
 
@@ -181,6 +182,7 @@ fn reads_by_second(log: &Log) -> Vec<f64> {
 
 /// All tables, for a terminal.
 pub(super) fn text(found: &Found, target: &str) -> String {
+    let target = target::told(target);
     let mut text = format!("\nTarget: {target}\n\nTable I: latencies in ms\n{:<16}", "");
     let names = [
         "n", "min", "Q1", "median", "Q3", "max", "outliers", "mean", "SD",

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use fader_measure::{Axis, Plot, Scale, Series};
 
+use super::super::target;
 use super::claims::{self, Claim};
 use super::{Curve, Point};
 
@@ -14,7 +15,7 @@ const PAPER_MS: [(bool, [f64; 2]); 2] = [(true, [110.0, 118.0]), (false, [22.0, 
 
 /// Both tables with the claims about them, for a terminal.
 pub(super) fn text(points: &[Point], target: &str, requests: u64) -> String {
-    let mut text = format!("\nTarget: {target}\n");
+    let mut text = format!("\nTarget: {}\n", target::told(target));
     for (is_put, paper) in PAPER_MS {
         let name = if is_put {
             "PutAttributes"

@@ -1,5 +1,5 @@
 //! The checker: ten million operations on registers, judged by zones in at most 10 s and 1 GB. And
-//! a hundred thousand on one register, which Porcupine judges too.
+//! a hundred thousand on one register by clients in a closed loop, which Porcupine judges too.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -25,6 +25,10 @@ const BYTES_MAX: u64 = 1_000_000_000;
 /// Operations that Porcupine judges too, on one register.
 const COMPARED: usize = 100_000;
 const FASTER_MIN: f64 = 200.0;
+/// Their clients. For eight of them Porcupine comes to no verdict within a minute.
+const CLIENTS: usize = 4;
+/// The time that each of these operations takes, in nanoseconds.
+const TAKES: std::ops::RangeInclusive<u64> = 100..=1_400;
 /// How long the checker judges the log that Porcupine judges once.
 const REPEATED: Duration = Duration::from_secs(2);
 
@@ -74,6 +78,42 @@ impl Action for Point {
     }
 }
 
+/// Marsaglia's xorshift: the same numbers in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    const FIRST: Self = Numbers(0x9e37_79b9_7f4a_7c15);
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// An operation, which writes its number or shows a version.
+fn operation(
+    process: usize,
+    point: Point,
+    [called, returned]: [u64; 2],
+    shown: u32,
+) -> Operation<Point> {
+    Operation {
+        process: process as u32,
+        session: None,
+        endpoint: 0,
+        name: None,
+        attempt: 1,
+        level: 0,
+        intended: Moment::at(called),
+        called: Moment::at(called),
+        action: point,
+        end: Some((Moment::at(returned), Outcome::Done(shown))),
+        price: None,
+    }
+}
+
 /// Operations on so many registers, seven of which are always under way. Each acts in the middle
 /// of its time; but one read in the middle of the log is stale, if told so.
 fn operations(
@@ -82,39 +122,58 @@ fn operations(
     has_stale_read: bool,
 ) -> impl Iterator<Item = Operation<Point>> {
     let mut newest = vec![0_u32; keys];
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut numbers = Numbers::FIRST;
     let mut is_stale = has_stale_read;
     (0..count).map(move |number| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let key = (state >> 32) as usize % keys;
+        let random = numbers.next();
+        let key = (random >> 32) as usize % keys;
         let version = number as u32 + 1;
-        let is_write = state & 1 == 0;
+        let is_write = random & 1 == 0;
         let mut shown = newest[key];
         if is_write {
             newest[key] = version;
         } else if is_stale && count / 2 < number && 0 < shown {
             (shown, is_stale) = (0, false);
         }
+        let point = Point {
+            key: key as u32,
+            written: is_write.then_some(version),
+        };
         let called = 100 * number as u64;
-        Operation {
-            process: number as u32 % 7,
-            session: None,
-            endpoint: 0,
-            name: None,
-            attempt: 1,
-            level: 0,
-            intended: Moment::at(called),
-            called: Moment::at(called),
-            action: Point {
-                key: key as u32,
-                written: is_write.then_some(version),
-            },
-            end: Some((Moment::at(called + 700), Outcome::Done(shown))),
-            price: None,
-        }
+        operation(number % 7, point, [called, called + 700], shown)
     })
+}
+
+/// Operations on one register by [`CLIENTS`] clients. Each begins its next when it has the answer
+/// to the last, half of them write, and each acts at some moment of its time.
+fn closed_loop(count: usize) -> Vec<Operation<Point>> {
+    let mut numbers = Numbers::FIRST;
+    let mut free = [0_u64; CLIENTS];
+    let mut acts = Vec::with_capacity(count);
+    let mut log = Vec::with_capacity(count);
+    for number in 0..count {
+        let client = (0..CLIENTS).min_by_key(|client| free[*client]).unwrap_or(0);
+        let called = free[client];
+        let time = TAKES.start() + numbers.next() % (TAKES.end() - TAKES.start() + 1);
+        acts.push((called + numbers.next() % (time + 1), number));
+        free[client] = called + time + 1;
+        let is_write = numbers.next() & 1 == 0;
+        let point = Point {
+            key: 0,
+            written: is_write.then_some(number as u32 + 1),
+        };
+        log.push(operation(client, point, [called, called + time], 0));
+    }
+    acts.sort_unstable();
+    let mut newest = 0;
+    for (_, number) in acts {
+        let one = &mut log[number];
+        newest = one.action.written.unwrap_or(newest);
+        if let Some((_, outcome)) = &mut one.end {
+            *outcome = Outcome::Done(newest);
+        }
+    }
+    log
 }
 
 /// Judges operations.
@@ -129,10 +188,10 @@ fn judge(operations: impl Iterator<Item = impl Borrow<Operation<Point>>>) -> Res
 }
 
 /// Writes operations as Porcupine takes them.
-fn write(path: &Path, operations: impl Iterator<Item = Operation<Point>>) -> Result<()> {
+fn write(path: &Path, operations: &[Operation<Point>]) -> Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     for one in operations {
-        let (returned, outcome) = one.end.context("each has ended")?;
+        let (returned, outcome) = one.end.as_ref().context("each has ended")?;
         let Outcome::Done(shown) = outcome else {
             continue;
         };
@@ -143,7 +202,7 @@ fn write(path: &Path, operations: impl Iterator<Item = Operation<Point>>) -> Res
             ),
             None => (
                 json!({"action": "read", "key": "k"}),
-                json!({"shown": (0 < shown).then_some(shown)}),
+                json!({"shown": (0 < *shown).then_some(shown)}),
             ),
         };
         let line = json!({
@@ -192,8 +251,8 @@ fn compare(options: &Options, program: &Path) -> Result<bool> {
     let count = if options.quick { 5_000 } else { COMPARED };
     let path = scratch.path().join("log.porcupine");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    write(&path, operations(count, 1, false))?;
-    let log: Vec<_> = operations(count, 1, false).collect();
+    let log = closed_loop(count);
+    write(&path, &log)?;
     for _ in 0..options.runs() {
         let seconds = mean(&log)?;
         let by_porcupine = porcupine(program, &path)?;
@@ -206,7 +265,7 @@ fn compare(options: &Options, program: &Path) -> Result<bool> {
         machine,
         sides: Vec::new(),
         findings: vec![Finding {
-            name: format!("{count} operations on one register: Porcupine's time / ours"),
+            name: format!("{count} operations of {CLIENTS} clients: Porcupine's time / ours"),
             interval: ratio_of_medians(&theirs, &ours, options.seed),
             unit: "",
             target: Target::AtLeast(FASTER_MIN),

@@ -2,7 +2,11 @@
 //!
 //! Both sides of the closed loop ask the same bare server in turn, over as many connections, from
 //! one thread. The side wrk repeats one PutAttributes; the generator makes and signs another one
-//! each time, and judges and logs each reply.
+//! each time, and judges and logs each reply. Both run on the first core, the server on the others.
+//!
+//! Their rates for their own processor time are those at a server that answers at once. There a
+//! closed loop's latencies are its connections by its rate: they tell what the client costs. So the
+//! latencies of both are compared at a server that takes a while, and decides them.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,12 +21,15 @@ use fader_measure::{
 };
 
 use crate::Options;
-use crate::machine::Machine;
+use crate::cores;
+use crate::machine::{Machine, MachineTimes, ProcessTimes};
 use crate::report::{Finding, Report, Side, Target};
-use crate::server::{Server, TICKS_PER_S};
+use crate::server::Server;
 
 /// Octets of each reply.
 const REPLY_BYTES: usize = 300;
+/// A slow server takes at most this long for an answer, in milliseconds.
+const TAKES_MS: u64 = 10;
 /// Connections of both sides.
 const CONNECTIONS: u32 = 64;
 /// Operations a second of the open loop, on one thread.
@@ -58,17 +65,24 @@ impl Rounds {
 /// Measures; true if all targets are met, or with `--quick`.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let (scratch, machine) = Machine::begin(&options.scratch)?;
-    let server = Server::floor(REPLY_BYTES, scratch.path())?;
+    let servers = cores::apart(|| Servers::start(scratch.path()))??;
+    let start = MachineTimes::now()?;
     let script = scratch.path().join("put.lua");
-    std::fs::write(&script, put_again(&server.target()))?;
-    let (mut ours, mut theirs, mut slips) = (Rounds::default(), Rounds::default(), Vec::new());
-    let mut missing = 0;
+    std::fs::write(&script, put_again(&servers.fast.target()))?;
+    let [mut ours, mut theirs] = [(); 2].map(|()| Rounds::default());
+    let [mut ours_slow, mut theirs_slow] = [(); 2].map(|()| Rounds::default());
+    let (mut slips, mut missing) = (Vec::new(), 0);
     for _ in 0..options.runs() {
-        closed(options, &server, &mut ours)?;
-        if let Some(program) = &options.wrk {
-            wrk(program, &script, &server, options.seconds(), &mut theirs)?;
+        for (server, ours, theirs) in [
+            (&servers.fast, &mut ours, &mut theirs),
+            (&servers.slow, &mut ours_slow, &mut theirs_slow),
+        ] {
+            closed(options, server, ours)?;
+            if let Some(program) = &options.wrk {
+                wrk(program, &script, server, options.seconds(), theirs)?;
+            }
         }
-        let (slip_ms, left_out) = open(options, &server)?;
+        let (slip_ms, left_out) = open(options, &servers.fast)?;
         slips.push(slip_ms);
         missing += left_out;
     }
@@ -82,44 +96,73 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     };
     let name = format!("p99 of the slip at {RATE} operations a second, ms");
     let mut findings = vec![finding(&name, alone(&slips), Target::AtMost(SLIP_MS_MAX))];
-    let mut sides = vec![ours.side("generator")];
+    let mut sides = vec![ours.side("generator"), ours_slow.side("generator, slow")];
     if options.wrk.is_some() {
-        let ratio = |of: fn(&Rounds) -> &Vec<f64>, one, other| {
-            ratio_of_medians(of(one), of(other), options.seed)
-        };
-        let processor = ratio(|it| &it.processor_rates, &ours, &theirs);
+        let of_both = [&ours.processor_rates, &theirs.processor_rates];
         findings.push(finding(
             "generator / wrk: rate for its own processor time",
-            processor,
+            ratio_of_medians(of_both[0], of_both[1], options.seed),
             Target::AtLeast(SHARE_MIN),
         ));
-        // Latencies of both agree if neither ratio is below 1 for certain.
-        for (name, of) in [
-            ("p50", (|it| &it.p50_ms) as fn(&Rounds) -> &Vec<f64>),
-            ("p99", |it| &it.p99_ms),
-        ] {
-            for (one, other, text) in [
-                (&ours, &theirs, "generator / wrk"),
-                (&theirs, &ours, "wrk / generator"),
-            ] {
-                let interval = ratio(of, one, other);
-                findings.push(finding(
-                    &format!("{text}: {name}"),
-                    interval,
-                    Target::Reaches(1.0),
-                ));
-            }
-        }
-        sides.push(theirs.side("wrk"));
+        findings.extend(latencies(&ours_slow, &theirs_slow, options.seed));
+        sides.extend([theirs.side("wrk"), theirs_slow.side("wrk, slow")]);
     }
+    let (now, own) = (MachineTimes::now()?, ProcessTimes::own()?);
+    let used = own.user + own.children_user + servers.user_time()?;
     let report = Report {
         benchmark: "generator",
         machine,
         sides,
         findings,
-        notes: Vec::new(),
+        notes: vec![start.others(&now, used)],
     };
     report.finish(options.json.as_deref(), options.quick)
+}
+
+/// Latencies of both at a server that decides them. They agree if neither ratio is below 1 for
+/// certain.
+fn latencies(ours: &Rounds, theirs: &Rounds, seed: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, ours, theirs) in [
+        ("p50", &ours.p50_ms, &theirs.p50_ms),
+        ("p99", &ours.p99_ms, &theirs.p99_ms),
+    ] {
+        for (one, other, text) in [
+            (ours, theirs, "generator / wrk"),
+            (theirs, ours, "wrk / generator"),
+        ] {
+            findings.push(Finding {
+                name: format!("{text}: {name} at a slow server"),
+                interval: ratio_of_medians(one, other, seed),
+                unit: "",
+                target: Target::Reaches(1.0),
+            });
+        }
+    }
+    findings
+}
+
+/// What both sides ask.
+struct Servers {
+    /// It answers at once.
+    fast: Server,
+    /// It takes up to [`TAKES_MS`] for an answer.
+    slow: Server,
+}
+
+impl Servers {
+    fn start(scratch: &Path) -> Result<Self> {
+        Ok(Servers {
+            fast: Server::floor(REPLY_BYTES, scratch)?,
+            slow: Server::slow_floor(REPLY_BYTES, TAKES_MS, scratch)?,
+        })
+    }
+
+    /// Their processor time in user mode so far, in seconds.
+    fn user_time(&self) -> Result<f64> {
+        let of = |server: &Server| Ok::<_, anyhow::Error>(ProcessTimes::of(server.id())?.user);
+        Ok(of(&self.fast)? + of(&self.slow)?)
+    }
 }
 
 fn workload() -> Arc<dyn Wire> {
@@ -154,10 +197,11 @@ fn plan(load: Load, time: Duration, connections: u32) -> Plan {
 
 /// A round of the closed loop.
 fn closed(options: &Options, server: &Server, rounds: &mut Rounds) -> Result<()> {
-    let before = ticks(Ticks::Own)?;
+    let before = ProcessTimes::own()?;
     let plan = plan(Load::Closed, options.seconds(), CONNECTIONS);
     let ran = generate(&server.target(), &plan, workload(), |_| {})?;
-    let used = ticks(Ticks::Own)? - before;
+    let after = ProcessTimes::own()?;
+    let used = after.user + after.system - before.user - before.system;
     let summary = Summary::of(&ran.log, ran.elapsed);
     let ms = |quantile| summary.service.value_at_quantile(quantile) as f64 / 1e6;
     rounds.rates.push(summary.rate);
@@ -211,7 +255,7 @@ fn wrk(
     time: Duration,
     rounds: &mut Rounds,
 ) -> Result<()> {
-    let before = ticks(Ticks::Children)?;
+    let before = ProcessTimes::own()?;
     // It takes whole seconds.
     let seconds = time.as_secs().max(1);
     let output = Command::new(program)
@@ -223,7 +267,9 @@ fn wrk(
         .arg(format!("http://{}/", server.target().address))
         .output()
         .with_context(|| format!("{} does not run", program.display()))?;
-    let used = ticks(Ticks::Children)? - before;
+    let after = ProcessTimes::own()?;
+    let used =
+        after.children_user + after.children_system - before.children_user - before.children_system;
     let text = String::from_utf8(output.stdout)?;
     ensure!(output.status.success(), "wrk fails: {text}");
     let figure = |label: &str| {
@@ -249,26 +295,4 @@ fn milliseconds(text: &str) -> Result<f64> {
         .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
     let (number, factor) = found.with_context(|| format!("{text}: no latency"))?;
     Ok(number.parse::<f64>()? * factor)
-}
-
-/// Whose processor time.
-#[derive(Clone, Copy)]
-enum Ticks {
-    Own,
-    /// Of children that have ended.
-    Children,
-}
-
-/// Processor time of this process so far, or of its children, in seconds.
-fn ticks(of: Ticks) -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = text.rsplit_once(')').context("/proc/self/stat")?;
-    // proc(5): utime, stime, cutime and cstime are fields 14 to 17; the state is field 3.
-    let first = match of {
-        Ticks::Own => 11,
-        Ticks::Children => 13,
-    };
-    let fields = fields.split_whitespace().skip(first).take(2);
-    let ticks: Result<Vec<f64>, _> = fields.map(str::parse).collect();
-    Ok(ticks?.iter().sum::<f64>() / TICKS_PER_S)
 }

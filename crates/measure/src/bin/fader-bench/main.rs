@@ -11,6 +11,7 @@ mod checker;
 mod client;
 mod cloud;
 mod commits;
+mod cores;
 mod crash;
 mod database;
 mod disk;
@@ -154,6 +155,9 @@ struct FloorOptions {
     /// Octets of each answer's body.
     #[arg(long)]
     bytes: usize,
+    /// Each answer takes a random time of so many milliseconds at most.
+    #[arg(long)]
+    takes_ms: Option<u64>,
 }
 
 impl Options {
@@ -207,7 +211,11 @@ fn floor(options: &FloorOptions) -> Result<()> {
         println!("listening on http://{}", listener.local_addr()?);
         // What Fader's gateway sends with every answer.
         let headers = [("content-type", "text/xml")];
-        serve_floor(listener, Floor::new(options.bytes, headers)).await;
+        let mut floor = Floor::new(options.bytes, headers);
+        if let Some(most) = options.takes_ms {
+            floor = floor.taking(Duration::ZERO..=Duration::from_millis(most));
+        }
+        serve_floor(listener, floor).await;
         Ok(())
     })
 }

@@ -13,6 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 use fader_client::{Client, Credentials, Pacing, Settings, SignatureVersion, Signer, SimpleDb};
 use fader_measure::Target;
 
+use crate::machine::ProcessTimes;
+
 /// A server that says nothing for this long does not start.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// A graceful end may write a lot.
@@ -21,8 +23,6 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 const TAIL_BYTES: usize = 4 << 10;
 /// Far more than `/metrics` has.
 const METRICS_BYTES_MAX: u64 = 1 << 20;
-/// Clock ticks a second of `/proc/PID/stat`: a constant of Linux.
-pub(crate) const TICKS_PER_S: f64 = 100.0;
 
 const ACCESS_KEY: &str = "FADERBENCHFADERBENCH";
 const SECRET_KEY: &str = "only-ever-used-on-loopback-by-this-benchmark";
@@ -61,9 +61,19 @@ impl Server {
 
     /// The floor, answering with that many octets.
     pub(crate) fn floor(bytes: usize, scratch: &Path) -> Result<Self> {
+        Server::floor_with(bytes, &[], scratch)
+    }
+
+    /// The floor, each of whose answers takes a random time of so many milliseconds at most.
+    pub(crate) fn slow_floor(bytes: usize, most_ms: u64, scratch: &Path) -> Result<Self> {
+        Server::floor_with(bytes, &["--takes-ms", &most_ms.to_string()], scratch)
+    }
+
+    fn floor_with(bytes: usize, more: &[&str], scratch: &Path) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["floor", "--bytes", &bytes.to_string()]);
-        let output = scratch.join(format!("floor-{bytes}.stderr"));
+        let bytes = bytes.to_string();
+        command.args(["floor", "--bytes", &bytes]).args(more);
+        let output = scratch.join(format!("floor-{bytes}{}.stderr", more.concat()));
         Server::start("floor", command, &output, SignatureVersion::V2)
     }
 
@@ -189,19 +199,8 @@ impl Server {
 
     /// Processor time used so far, in seconds, of all its threads.
     pub(crate) fn processor_time(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is the program's name in brackets, which may hold anything.
-        let fields = stat
-            .rsplit_once(')')
-            .map_or("", |(_, fields)| fields)
-            .split_ascii_whitespace();
-        let ticks: Vec<f64> = fields
-            .skip(11)
-            .take(2)
-            .filter_map(|t| t.parse().ok())
-            .collect();
-        ensure!(ticks.len() == 2, "/proc/PID/stat has user and system time");
-        Ok((ticks[0] + ticks[1]) / TICKS_PER_S)
+        let times = ProcessTimes::of(self.child.id())?;
+        Ok(times.user + times.system)
     }
 
     /// Ends it as an operator would, and waits.

@@ -19,6 +19,8 @@ fn measured() -> Measured {
                 kind,
                 means_ms: vec![50.0 * mean; 3],
                 medians_ms: vec![50.0 * delays; 3],
+                percentiles_ms: [50.0, 60.0, 75.0].map(|part| part * delays),
+                all_ms: Vec::new(),
             });
         }
     }
@@ -28,23 +30,42 @@ fn measured() -> Measured {
             all_ms: vec![105.0 - 5.0 * eventual],
             reads_ms: vec![10.0 + 90.0 * eventual],
             writes_ms: vec![200.0 - 100.0 * eventual],
+            percentiles_ms: [100.0, 200.0, 300.0],
+            taken_ms: Vec::new(),
         },
         many: Means {
             all_ms: vec![150.0 - 55.0 * eventual],
             reads_ms: vec![100.0 - 10.0 * eventual],
             writes_ms: vec![210.0 - 110.0 * eventual],
+            percentiles_ms: [110.0, 210.0, 310.0],
+            taken_ms: Vec::new(),
         },
         writes_per_s: vec![1000.0 + 1000.0 * eventual],
+        promises: Promises {
+            reads: 100,
+            strong_logs: 2,
+            ..Promises::default()
+        },
     });
     let level = Level {
         name: "strong write",
         before: 1.0,
         during: 0.625,
         after: 1.0,
+        longest_gap_s: 2.25,
+    };
+    let promises = Promises {
+        reads: 300,
+        missed: 3,
+        versions_most: 1,
+        oldest_ms: 12.5,
+        strong_logs: 9,
+        ..Promises::default()
     };
     Measured {
         wiring: "chain".to_owned(),
         latency,
+        promises: BTreeMap::from([(50, promises)]),
         mixed: mixed.into(),
         availability: vec![level],
         tally: Failures {
@@ -75,7 +96,15 @@ fn the_text_says_what_was_measured_and_no_more() {
             "100", "%", "100.0", "100.0", "100.0", "95.0", "90.0", "100.0", "2000"
         ]
     );
-    assert!(line("strong write").ends_with("100.0 %    62.5 %   100.0 %"));
+    assert!(line("strong write").ends_with("100.0 %    62.5 %   100.0 %                  2.25 s"));
+    let percentiles = "25 %                   100.0 / 120.0 / 150.0     200.0 / 240.0 / 300.0";
+    assert!(text.contains(percentiles), "{text}");
+    let percentiles = "75 %                   100.0 / 200.0 / 300.0     110.0 / 210.0 / 310.0";
+    assert!(text.contains(percentiles), "{text}");
+    assert!(text.contains("write: 3 of 300, by at most 1 versions and 12.5 ms\nholds "));
+    assert!(
+        text.contains("write: 0 of 500\nholds          SC operations have one order in all of 10")
+    );
     assert!(text.contains("Of 5000 operations not carried out"));
     assert_eq!(
         line("       3").trim(),
@@ -98,4 +127,13 @@ fn figures_are_written_for_what_was_measured() {
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["latency"][1]["kind"], "strong-write");
     assert_eq!(json["latency"][1]["medians_ms"][0], 200.0);
+    assert_eq!(json["promises"]["50"]["missed"], 3);
+}
+
+#[test]
+fn strong_operations_without_an_order_are_a_failure() {
+    let mut measured = measured();
+    assert!(!measured.is_broken());
+    measured.mixed[1].promises.violations.push("x".to_owned());
+    assert!(measured.is_broken());
 }
