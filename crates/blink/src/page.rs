@@ -322,8 +322,8 @@ impl Page {
         if key < self.low() {
             return Some(Route::Elsewhere);
         }
-        let high = self.high()?;
-        (high <= key).then(|| self.right.map_or(Route::Elsewhere, Route::Right))
+        let (high, right) = self.high().zip(self.right)?;
+        (high <= key).then_some(Route::Right(right))
     }
 
     /// The payload of `key` that readers see. A leaf's method.

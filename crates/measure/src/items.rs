@@ -157,7 +157,7 @@ fn value(key: u64, stamp: u64, index: u64) -> u64 {
 }
 
 /// Steele, Lea and Flood's SplitMix64: different numbers in, unrelated numbers out.
-pub(crate) fn mix(number: u64) -> u64 {
+pub fn mix(number: u64) -> u64 {
     let mut number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -39,7 +39,7 @@ pub use domain::{COUNT, COUNTER, DomainLog, Noted, content};
 pub use drive::{Party, Provider, drive, drive_all};
 pub use floor::{Constant, Floor, serve_floor};
 pub use generator::{Generator, Load, Start, Step, Until};
-pub use items::{DIGITS, Items, key_of};
+pub use items::{DIGITS, Items, key_of, mix};
 pub use keys::{Chooser, Draw, Keys};
 pub use phases::{ClientKind, Phase, Phases, Recording, Sender, THREADS, chart, run as run_phases};
 pub use plot::{Axis, Boxes, Plot, Scale, Series, Whiskers, timeline};

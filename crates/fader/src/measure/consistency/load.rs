@@ -11,7 +11,7 @@ use fader_history::object::{Log, Operation, Outcome, Request, Text, Verb};
 use fader_history::{Header, Order};
 use fader_measure::{
     Act, Arrivals, InSimpleDb, Intent, Load, Party, Plan, Provider, Rate, Starts, Until, Workload,
-    drive_all,
+    drive_all, mix,
 };
 use fader_services::ErrorCode;
 use serde::Serialize;
@@ -114,8 +114,8 @@ impl Mix {
     /// The kind of an operation, the same in every run: each deal is shuffled in its own way.
     fn kind(self, number: u64) -> Kind {
         let first = number - number % DEAL;
-        let own = scatter(number);
-        let before = (first..first + DEAL).filter(|other| scatter(*other) < own);
+        let own = mix(number);
+        let before = (first..first + DEAL).filter(|other| mix(*other) < own);
         let place = before.count() as f64;
         let writes = self.writes * DEAL as f64;
         let reads = DEAL as f64 - writes;
@@ -126,14 +126,6 @@ impl Mix {
             false => Kind::StrongRead,
         }
     }
-}
-
-/// The finalizer of SplitMix64.
-fn scatter(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// A mix on items that no other load of the cluster asks for: its log is whole.
@@ -151,7 +143,7 @@ impl Workload for Fresh {
         };
         Intent {
             act,
-            key: ITEMS * self.load + scatter(!sequence) % ITEMS,
+            key: ITEMS * self.load + mix(!sequence) % ITEMS,
             value,
             level: kind.level(),
         }

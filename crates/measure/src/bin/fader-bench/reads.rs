@@ -12,6 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use fader_database::{CollectionSettings, Database, Level, Options as DatabaseOptions};
+use fader_measure::mix;
 use serde::Serialize;
 
 const COLLECTION: &str = "records";
@@ -42,16 +43,14 @@ struct Rates {
     btree_map: f64,
 }
 
-/// splitmix64, as in `sqlite_reads.c`.
+/// SplitMix64, as in `sqlite_reads.c`.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
+        let drawn = mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        drawn
     }
 }
 
