@@ -292,6 +292,8 @@ fn only_parts_are_named_like_parts() {
         put(&model, "in/x", words.concat()).await;
         let definition = Definition {
             reduces: 1,
+            split_bytes: 50_000,
+            lease_ms: 1_000,
             ..definition("sort", &[])
         };
         let first = cloud(&model, &process(&model, "run"));
@@ -309,7 +311,7 @@ fn only_parts_are_named_like_parts() {
         while model.object("_SUCCESS").is_none() {
             let keys = model.object_keys().into_iter();
             staged.extend(keys.filter(|key| key.contains("/whole/")));
-            model.clock.sleep(Duration::from_millis(1)).await;
+            model.clock.sleep(Duration::from_millis(5)).await;
         }
         let name = |key: &String| key.rsplit('/').next().unwrap_or_default().to_owned();
         let names: Vec<String> = staged.iter().map(name).collect();
