@@ -309,6 +309,7 @@ fn a_reducer_that_dies(guards: Guards) -> Option<Failure> {
 /// The winner's put of a map task is lost, and nothing says so.
 fn a_winner_without_an_answer(guards: Guards) -> Option<Failure> {
     let mut stage = Stage::new(guards, slow(), &["a b\n"]);
+    stage.definition.split_bytes = 1 << 30;
     stage.definition.lease_ms = 60_000;
     stage.play(Duration::from_secs(24 * 60 * 60), async {
         let (process, actor, register) = stage.begin().await;
