@@ -44,6 +44,30 @@ columns={{'line': 'varchar'}}, delim='\\x01', header=false, quote='', escape='')
 duckdb.sql(f"copy (select word, count(*) from ({words}) where word <> '' group by word) \
 to '{sys.argv[2]}' (delimiter '\\t', header false, quote '')")
 """
+DATAFUSION = """
+import sys, pyarrow, datafusion
+context = datafusion.SessionContext()
+context.register_csv("lines", sys.argv[1] + "/", schema=pyarrow.schema([("line",
+    pyarrow.string())]), has_header=False, delimiter="\x01", file_extension="")
+words = "select unnest(string_to_array(line, ' ')) as word from lines"
+context.sql(f"copy (select word, count(*) from ({words}) where word <> '' group by word) to \
+'{sys.argv[2]}.csv' stored as csv options ('format.delimiter' '\t', 'format.has_header' \
+'false')").collect()
+"""
+PYSPARK = """
+import sys
+from pyspark import SparkConf, SparkContext
+settings = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false")
+settings = settings.set("spark.driver.memory", "2g").set("spark.local.dir", sys.argv[2] + "-tmp")
+context = SparkContext(conf=settings)
+words = context.textFile(sys.argv[1]).flatMap(lambda line: line.split(" ")).filter(bool)
+counts = words.map(lambda word: (word, 1)).reduceByKey(lambda one, other: one + other)
+counts.map(lambda pair: f"{pair[0]}\t{pair[1]}").saveAsTextFile("file://" + sys.argv[2])
+"""
+# Each engine with the ratio of times that it must show.
+ENGINES = {"polars": (POLARS, 1), "duckdb": (DUCKDB, 1), "datafusion": (DATAFUSION, 1),
+           "pyspark": (PYSPARK, 10)}
+SKEWED_MEGABYTES, SKEWED_MEGABYTES_SMALL = 128, 2
 
 
 def write_words(folder, megabytes, vocabulary):
@@ -56,6 +80,21 @@ def write_words(folder, megabytes, vocabulary):
             while 0 < left:
                 # The inverse of a distribution whose density is 1 / x.
                 words = [b"%x" % int(vocabulary ** chance.random()) for _ in range(10_000)]
+                lines = b"\n".join(b" ".join(words[at : at + 12]) for at in range(0, 10_000, 12))
+                file.write(lines + b"\n")
+                left -= len(lines) + 1
+
+
+def write_skewed(folder, megabytes):
+    """Half of the words are one; of the others none is there twice."""
+    chance = random.Random(38)
+    folder.mkdir()
+    for number in range(max(1, megabytes // FILE_MEGABYTES)):
+        left = min(megabytes, FILE_MEGABYTES) << 20
+        with open(folder / f"f{number:04}", "wb") as file:
+            while 0 < left:
+                words = [b"the" if chance.random() < 0.5 else b"%x" % chance.getrandbits(48)
+                         for _ in range(10_000)]
                 lines = b"\n".join(b" ".join(words[at : at + 12]) for at in range(0, 10_000, 12))
                 file.write(lines + b"\n")
                 left -= len(lines) + 1
@@ -138,10 +177,12 @@ class Sides:
 
     def engine(self, name, source, seconds_max):
         out = self.out()
-        python = engines(name)
-        script = {"polars": POLARS, "duckdb": DUCKDB}[name]
-        taken = measured([python, "-c", script, source, out], seconds_max)
-        return taken, [out] if taken else []
+        command = [engines(name), "-c", ENGINES[name][0], source, out]
+        taken = measured(command, seconds_max, stderr=subprocess.DEVNULL)
+        if not taken:
+            return taken, []
+        files = sorted(out.glob("part-*")) if out.is_dir() else [out, out.with_suffix(".csv")]
+        return taken, [path for path in files if path.exists()]
 
     def hadoop(self, source, classpath, seconds_max):
         out = self.out()
@@ -201,8 +242,8 @@ def count_words(options, report, folder):
             found = {"fader": (taken, files), "two threads": sides.two_threads(source),
                      "coreutils": sides.coreutils(source, 20 * ours + 60)}
             if not small:
-                found["polars"] = sides.engine("polars", source, 20 * ours)
-                found["duckdb"] = sides.engine("duckdb", source, 20 * ours)
+                for name in ENGINES:
+                    found[name] = sides.engine(name, source, 20 * ours)
                 found["hadoop"] = sides.hadoop(source, classpath, 25 * ours)
             for name, (one, files) in found.items():
                 limit = (25 if name == "hadoop" else 20) * ours
@@ -222,12 +263,30 @@ def count_words(options, report, folder):
             report.series(f"word count, {name}", values, "s")
     report.ratio("word count: two threads' time / ours", times["two threads"], times["fader"], 0.5)
     report.ratio("word count: coreutils' time / ours", times["coreutils"], times["fader"], 1)
-    for name, least in [("polars", 1), ("duckdb", 1), ("hadoop", 20)]:
+    bars = {name: least for name, (_, least) in ENGINES.items()}
+    for name, least in (bars | {"hadoop": 20}).items():
         if name in times:
             report.ratio(f"word count: {name}'s time / ours", times[name], times["fader"], least)
     for memory in MEMORIES_MB:
         report.at_most(f"word count, --memory {memory}MiB: peak", times[f"{memory} MiB"],
                        MEMORY_SHARE_MAX * memory, "MB")
+
+
+def bound_memory(options, report, folder):
+    """Of each program on words of which half are one."""
+    source = folder / "skewed"
+    write_skewed(source, SKEWED_MEGABYTES_SMALL if options.small else SKEWED_MEGABYTES)
+    sides = Sides(folder)
+    for program in ["word-count", "inverted-index", "sort"]:
+        parts = {}
+        for memory in MEMORIES_MB:
+            with emptied(folder):
+                taken, files = sides.fader(program, source, memory)
+                parts[memory] = joined(files)
+                report.at_most(f"{program}, half one word, --memory {memory}MiB: peak",
+                               [taken[1]], MEMORY_SHARE_MAX * memory, "MB")
+        same = len(set(parts.values())) == 1
+        report.promise(f"{program} in any memory: the same bytes", same, "always")
 
 
 def sort_lines(options, report, folder):
@@ -254,4 +313,6 @@ def run(options, report):
         folder = pathlib.Path(folder)
         count_words(options, report, folder)
         shutil.rmtree(folder / "words")
+        bound_memory(options, report, folder)
+        shutil.rmtree(folder / "skewed")
         sort_lines(options, report, folder)

@@ -86,7 +86,13 @@ async fn begun(job: &Job, order: &Order, task: Task, message: &Received) -> Outc
 async fn work(attempt: &Attempt<'_>) -> Outcome<()> {
     let job = attempt.job;
     let manifest = match attempt.task.phase {
-        Phase::Plan => planner::plan(attempt).await?,
+        Phase::Plan => {
+            let (manifest, splits) = planner::plan(attempt).await?;
+            if !job.has(Guard::PlanFirst) {
+                job.send_all(Phase::Map, splits).await?;
+            }
+            manifest
+        }
         Phase::Map => {
             let plan = job.plan().await?;
             map::map(attempt, &plan).await?

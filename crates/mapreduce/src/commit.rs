@@ -138,6 +138,7 @@ impl<'a> Attempt<'a> {
             task: self.task,
             attempt: &self.id,
             reduces: self.job.definition().reduces,
+            memory_bytes: self.job.memory,
         }
     }
 
@@ -271,6 +272,9 @@ impl<'a> Attempt<'a> {
                 ErrorKind::Ambiguous if !self.job.has(Guard::UnknownIsNotLost) => {
                     self.delete().await;
                     return Ok(Verdict::Lost);
+                }
+                ErrorKind::Ambiguous if !self.job.has(Guard::UnknownIsNotWon) => {
+                    return Ok(Verdict::Won);
                 }
                 ErrorKind::Ambiguous => self.store.pause(tries).await,
                 ErrorKind::Precondition => {

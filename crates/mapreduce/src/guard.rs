@@ -13,8 +13,12 @@ pub enum Guard {
     RandomAttempt,
     /// A winner's put without an answer may have landed.
     UnknownIsNotLost,
+    /// Nor may it have won.
+    UnknownIsNotWon,
     /// MR-6: an attempt deletes its keys only after it read another winner.
     DeleteOnlyAsLoser,
+    /// Map tasks are sent after their plan won.
+    PlanFirst,
     /// A phase ends when all tasks of the winning plan have winners.
     AllTasks,
     /// Reducers read the attempts of the list and no others.
@@ -49,6 +53,8 @@ pub enum Guard {
     RegisterStays,
     /// A failed renewal of the message does not end the attempt.
     HideIsNoLease,
+    /// An attempt goes on beyond the longest visibility of its message.
+    NothingAtVisibilityMax,
     /// The ticket is a counter that no worker holds.
     TicketIsFree,
     /// MR-4: a message starts an attempt only if the task's beat is the message's.
@@ -73,6 +79,8 @@ pub enum Guard {
     WinnersMessagesStay,
     /// Shuffle `queue`: a reducer removes no message that it has already.
     RepeatsStay,
+    /// Shuffle `queue`: a queue goes after its winner was read.
+    QueueAfterWinner,
     /// QUEUE-3, QUEUE-5: shuffle `queue`: a reducer ends when the counts are complete.
     MessagesCounted,
     /// Shuffle `queue`: the counts are the winners'.
@@ -85,13 +93,15 @@ pub enum Guard {
 
 impl Guard {
     /// All rules.
-    pub const ALL: [Guard; 39] = [
+    pub const ALL: [Guard; 43] = [
         Guard::DataFirst,
         Guard::ManifestFirst,
         Guard::ConditionalWinner,
         Guard::RandomAttempt,
         Guard::UnknownIsNotLost,
+        Guard::UnknownIsNotWon,
         Guard::DeleteOnlyAsLoser,
+        Guard::PlanFirst,
         Guard::AllTasks,
         Guard::ListOnly,
         Guard::FailedReadFails,
@@ -109,6 +119,7 @@ impl Guard {
         Guard::NotWhilePublishing,
         Guard::RegisterStays,
         Guard::HideIsNoLease,
+        Guard::NothingAtVisibilityMax,
         Guard::TicketIsFree,
         Guard::BeatInMessage,
         Guard::WholeLease,
@@ -121,6 +132,7 @@ impl Guard {
         Guard::AttemptsBits,
         Guard::WinnersMessagesStay,
         Guard::RepeatsStay,
+        Guard::QueueAfterWinner,
         Guard::MessagesCounted,
         Guard::WinnersCounts,
         Guard::GiveUp,

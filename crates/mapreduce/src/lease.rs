@@ -3,7 +3,7 @@
 //! The message is hidden longer at the same time, which saves receives. The beat is the lease; the
 //! conditional put of the winner is the fence.
 
-use fader_cloud::{Receipt, Result};
+use fader_cloud::{Receipt, Result, VISIBILITY_MAX};
 
 use crate::commit::Attempt;
 use crate::guard::Guard;
@@ -17,15 +17,22 @@ pub(crate) enum Stop {
     Over,
     /// Another attempt won.
     Lost,
-    /// Without [`Guard::HideIsNoLease`]: its message is another's.
+    /// Without [`Guard::HideIsNoLease`] or [`Guard::NothingAtVisibilityMax`]: its message is
+    /// another's.
     Hidden,
 }
 
 /// Renews until the attempt must stop.
 pub(crate) async fn renew(attempt: &Attempt<'_>, receipt: &Receipt) -> Stop {
     let job = attempt.job;
+    let clock = &job.store().0.runtime.clock;
+    let begun = clock.monotonic();
     loop {
-        job.store().0.runtime.clock.sleep(job.lease() / 3).await;
+        clock.sleep(job.lease() / 3).await;
+        let is_old = VISIBILITY_MAX < clock.monotonic().saturating_sub(begun);
+        if is_old && !job.has(Guard::NothingAtVisibilityMax) {
+            return Stop::Hidden;
+        }
         let queue = job.rows.queue(attempt.task.phase);
         let time = job.rows.visibility();
         let hidden = attempt.store.0.queues.hide(&queue, receipt, time).await;

@@ -27,6 +27,8 @@ use crate::user::{Batch, Emit, Map};
 
 /// Bytes that are read at once, at most.
 const CHUNK_BYTES: u64 = 4 << 20;
+/// Chunks in memory at once are twelve: an eighth of it.
+const CHUNKS: u64 = 96;
 /// Bytes that are mapped between two looks at the table.
 const STEP_BYTES: usize = 256 << 10;
 /// Bytes that are read past the end of a piece, for its last line.
@@ -98,6 +100,7 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
         mapper: job.code.mapper(&attempt.context())?,
         table,
         fields: Fields::new(&definition.format, definition.skip_bad),
+        memory: job.memory,
         split: split.clone(),
         current: None,
         segments: Vec::new(),
@@ -105,10 +108,15 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
     feed(attempt, &split, feeder).await
 }
 
+/// Bytes of a record of an attempt that has so much memory, at most.
+pub(crate) fn record_max(memory: usize) -> usize {
+    RECORD_BYTES_MAX.min(memory / 7)
+}
+
 /// Feeds all chunks, and keeps the segments.
 async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outcome<Manifest> {
     let memory = attempt.job.memory as u64;
-    let chunk_bytes = (memory / 64).clamp(64 << 10, CHUNK_BYTES);
+    let chunk_bytes = (memory / CHUNKS).clamp(64 << 10, CHUNK_BYTES);
     let (requests, at_once) = match split.footers.is_empty() {
         true => (requests(split, chunk_bytes), READS),
         false => (groups(split, memory / 4)?, 1),
@@ -146,17 +154,11 @@ async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outco
         is_end = fetched?;
         keep(attempt, &mut feeder, &mut manifest).await?;
         let (mut left, mut more) = fed?;
-        while let Some((piece, from)) = more {
-            // The last line of a piece is longer than what was read ahead.
-            let size = split.pieces[piece].size;
-            let request = Request {
-                piece,
-                from,
-                bytes: (size - from).min(1 << 20),
-                is_last: true,
-                group: None,
-            };
-            left.push_front(read(attempt, split, request).await?);
+        while more.is_some() || !left.is_empty() {
+            if let Some((piece, from)) = more {
+                // The last line of a piece is longer than what was read ahead.
+                left.push_front(read(attempt, split, Request::rest(split, piece, from)).await?);
+            }
             let computed = attempt.job.processor.run(move || {
                 let fed = feeder.feed_all(left);
                 (feeder, fed)
@@ -203,6 +205,19 @@ struct Request {
     is_last: bool,
     /// Of Parquet: the row group.
     group: Option<usize>,
+}
+
+impl Request {
+    /// What follows what was read of a piece.
+    fn rest(split: &Split, piece: usize, from: u64) -> Self {
+        Request {
+            piece,
+            from,
+            bytes: (split.pieces[piece].size - from).min(1 << 20),
+            is_last: true,
+            group: None,
+        }
+    }
 }
 
 fn requests(split: &Split, chunk_bytes: u64) -> Vec<Request> {
@@ -383,6 +398,8 @@ struct Feeder {
     mapper: Box<dyn Map>,
     table: Table,
     fields: Fields,
+    /// Of the attempt, in bytes.
+    memory: usize,
     split: Split,
     current: Option<Current>,
     segments: Vec<Segment>,
@@ -392,8 +409,11 @@ struct Feeder {
 type Fed = (VecDeque<Chunk>, Option<(usize, u64)>);
 
 impl Feeder {
+    /// Feeds chunks until one needs more, or a segment is complete.
     fn feed_all(&mut self, mut chunks: VecDeque<Chunk>) -> Outcome<Fed> {
-        while let Some(chunk) = chunks.pop_front() {
+        while self.segments.is_empty()
+            && let Some(chunk) = chunks.pop_front()
+        {
             let name = self.split.names[chunk.piece].clone();
             let needs = match chunk.group {
                 Some(group) => self.feed_rows(&chunk, group).map(|()| false),
@@ -422,8 +442,13 @@ impl Feeder {
             self.fields.begin();
             self.current = Some(Current {
                 piece: chunk.piece,
-                cutter: Cutter::new(&self.split.format, piece.offset, end),
-                inflater: Inflater::new(compression)?,
+                cutter: Cutter::new(
+                    &self.split.format,
+                    piece.offset,
+                    end,
+                    record_max(self.memory),
+                ),
+                inflater: Inflater::new(compression, self.memory)?,
             });
         }
         let is_object_end = chunk.next == piece.size;
@@ -450,7 +475,7 @@ impl Feeder {
         }
         let name = &self.split.names[chunk.piece];
         self.mapper.end_of_source(name, &mut self.table)?;
-        self.spill_if_full()?;
+        self.keep_full()?;
         Ok(false)
     }
 
@@ -463,9 +488,9 @@ impl Feeder {
         for row in rows {
             let before = lines.len();
             row?.line(&mut lines)?;
-            if RECORD_BYTES_MAX < lines.len() - before {
-                let text =
-                    format!("row group {group}: a row of more than {RECORD_BYTES_MAX} bytes");
+            if record_max(self.memory) < lines.len() - before {
+                let most = record_max(self.memory);
+                let text = format!("row group {group}: a row of more than {most} bytes");
                 return Err(Failure::task(text));
             }
             if STEP_BYTES <= lines.len() {
@@ -479,7 +504,7 @@ impl Feeder {
             let name = &self.split.names[chunk.piece];
             self.mapper.end_of_source(name, &mut self.table)?;
         }
-        self.spill_if_full()
+        self.keep_full()
     }
 
     /// Whole records.
@@ -518,18 +543,15 @@ impl Feeder {
             };
             self.table.count("map input records", records);
             self.mapper.map(&batch, &mut self.table)?;
-            self.spill_if_full()?;
+            self.keep_full()?;
             at += end as u64;
             bytes = &bytes[end..];
         }
         Ok(())
     }
 
-    fn spill_if_full(&mut self) -> Outcome<()> {
-        self.table.check()?;
-        if self.table.is_full() {
-            self.segments.extend(self.table.spill()?);
-        }
+    fn keep_full(&mut self) -> Outcome<()> {
+        self.segments.extend(self.table.take()?);
         Ok(())
     }
 
@@ -538,8 +560,7 @@ impl Feeder {
         if 0 < self.fields.skipped {
             self.table.count("bad records", self.fields.skipped);
         }
-        self.table.check()?;
-        self.segments.extend(self.table.spill()?);
+        self.segments.extend(self.table.finish()?);
         Ok(())
     }
 }

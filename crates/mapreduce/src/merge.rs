@@ -10,7 +10,9 @@
 //! - MERGE-1 records come in the order of key and value, from any run.
 //! - MERGE-2 a run ends with all its records, or the attempt fails.
 
-use bytes::Bytes;
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
 
 use crate::failure::{Failure, Outcome};
 use crate::shuffle::{BLOCK_HEAD, Block, BlockHead, Codec};
@@ -32,7 +34,10 @@ pub(crate) enum Step {
 #[derive(Debug)]
 struct Source {
     codec: Codec,
-    bytes: Bytes,
+    /// What arrived and was not read, in order.
+    pieces: VecDeque<Bytes>,
+    /// Bytes of the pieces.
+    bytes: usize,
     /// Bytes that have not arrived.
     missing: u64,
     records: u64,
@@ -48,7 +53,8 @@ enum Advance {
 }
 
 impl Source {
-    fn advance(&mut self) -> Outcome<Advance> {
+    /// Goes to the next record. A block that is in several pieces is put together in `whole`.
+    fn advance(&mut self, whole: &mut Vec<u8>) -> Outcome<Advance> {
         loop {
             if self.block.next()? {
                 self.prefix = sort::prefix(&self.block.key);
@@ -56,21 +62,50 @@ impl Source {
                 self.records = left.ok_or_else(|| wrong("more"))?;
                 return Ok(Advance::Record);
             }
-            if self.bytes.is_empty() && self.missing == 0 {
+            if self.bytes == 0 && self.missing == 0 {
                 return match self.records {
                     0 => Ok(Advance::End),
                     _ => Err(wrong("fewer")),
                 };
             }
-            if self.bytes.len() < BLOCK_HEAD {
+            if self.bytes < BLOCK_HEAD {
                 return self.need();
             }
-            let head = BlockHead::parse(&self.bytes)?;
-            if self.bytes.len() < BLOCK_HEAD + head.stored {
+            let head = BlockHead::parse(self.first(BLOCK_HEAD, whole))?;
+            let count = BLOCK_HEAD + head.stored;
+            if self.bytes < count {
                 return self.need();
             }
-            let block = self.bytes.split_to(BLOCK_HEAD + head.stored);
-            self.block.open(self.codec, head, &block[BLOCK_HEAD..])?;
+            let (codec, mut block) = (self.codec, std::mem::take(&mut self.block));
+            let opened = block.open(codec, head, &self.first(count, whole)[BLOCK_HEAD..]);
+            self.block = block;
+            opened?;
+            self.skip(count);
+        }
+    }
+
+    /// The first bytes that arrived, so many of which are there.
+    fn first<'a>(&'a self, count: usize, whole: &'a mut Vec<u8>) -> &'a [u8] {
+        if let Some(bytes) = self.pieces.front().and_then(|piece| piece.get(..count)) {
+            return bytes;
+        }
+        whole.clear();
+        for piece in &self.pieces {
+            let left = count - whole.len();
+            whole.extend_from_slice(&piece[..left.min(piece.len())]);
+        }
+        whole
+    }
+
+    fn skip(&mut self, mut count: usize) {
+        self.bytes -= count;
+        while let Some(piece) = self.pieces.front_mut() {
+            if count < piece.len() {
+                piece.advance(count);
+                return;
+            }
+            count -= piece.len();
+            self.pieces.pop_front();
         }
     }
 
@@ -96,6 +131,8 @@ pub(crate) struct Merger {
     heap: Vec<u32>,
     /// Runs that must advance before the next record is known.
     pending: Vec<u32>,
+    /// A block that is in several pieces.
+    whole: Vec<u8>,
 }
 
 impl Merger {
@@ -103,7 +140,8 @@ impl Merger {
     pub(crate) fn new(codec: Codec, runs: impl Iterator<Item = (u64, u64)>) -> Self {
         let source = |(missing, records)| Source {
             codec,
-            bytes: Bytes::new(),
+            pieces: VecDeque::new(),
+            bytes: 0,
             missing,
             records,
             block: Block::default(),
@@ -113,6 +151,7 @@ impl Merger {
         Merger {
             heap: Vec::with_capacity(sources.len()),
             pending: (0..sources.len() as u32).rev().collect(),
+            whole: Vec::new(),
             sources,
         }
     }
@@ -125,7 +164,7 @@ impl Merger {
     /// A run that needs bytes, and all others that soon will.
     pub(crate) fn low(&self, run: usize, bytes: u64) -> Vec<usize> {
         let is_low = |(number, source): &(usize, &Source)| {
-            *number == run || 0 < source.missing && (source.bytes.len() as u64) < bytes
+            *number == run || 0 < source.missing && (source.bytes as u64) < bytes
         };
         let low = self.sources.iter().enumerate().filter(is_low);
         low.map(|(number, _)| number).collect()
@@ -135,11 +174,10 @@ impl Merger {
     pub(crate) fn feed(&mut self, run: usize, bytes: Bytes) {
         let source = &mut self.sources[run];
         source.missing = source.missing.saturating_sub(bytes.len() as u64);
-        source.bytes = match source.bytes.is_empty() {
-            true => bytes,
-            // Exactly as large as both: a buffer that grows doubles.
-            false => [&source.bytes[..], &bytes].concat().into(),
-        };
+        source.bytes += bytes.len();
+        if !bytes.is_empty() {
+            source.pieces.push_back(bytes);
+        }
     }
 
     /// Gives records to `take` until it wants no more, or a run lacks bytes.
@@ -149,7 +187,7 @@ impl Merger {
     ) -> Outcome<Step> {
         loop {
             while let Some(run) = self.pending.pop() {
-                match self.sources[run as usize].advance()? {
+                match self.sources[run as usize].advance(&mut self.whole)? {
                     Advance::Record => self.insert(run),
                     Advance::End => {}
                     Advance::Need => {
@@ -163,7 +201,7 @@ impl Merger {
             };
             let source = &mut self.sources[least as usize];
             let goes_on = take(&source.block.key, source.block.value())?;
-            match source.advance()? {
+            match source.advance(&mut self.whole)? {
                 Advance::Record => self.sink(0),
                 Advance::End => self.remove_first(),
                 Advance::Need => {

@@ -23,8 +23,8 @@ const SAMPLE_BYTES: u64 = 64 << 10;
 /// Lines of a sample that are kept, at most.
 const SAMPLE_LINES: usize = 20_000;
 
-/// Runs a plan's attempt.
-pub(crate) async fn plan(attempt: &Attempt<'_>) -> Outcome<Manifest> {
+/// Runs a plan's attempt. Its manifest, and the number of its splits.
+pub(crate) async fn plan(attempt: &Attempt<'_>) -> Outcome<(Manifest, u32)> {
     let definition = attempt.job.definition();
     let mut plan = Plan::default();
     let mut objects = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) async fn plan(attempt: &Attempt<'_>) -> Outcome<Manifest> {
     ];
     let counters = counters.map(|(name, number)| (name.to_owned(), number));
     manifest.counters.extend(counters);
-    Ok(manifest)
+    Ok((manifest, plan.splits.len() as u32))
 }
 
 /// The objects that a pattern names, in the order of their keys.
@@ -147,8 +147,7 @@ async fn sample(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Vec<Vec<u8>>> {
         }
         before += piece.bytes;
     }
-    let step = lines.len().div_ceil(SAMPLE_LINES).max(1);
-    Ok(lines.into_iter().step_by(step).collect())
+    Ok(lines)
 }
 
 async fn sample_at(
@@ -171,19 +170,24 @@ async fn sample_at(
     let end = (from + SAMPLE_BYTES).min(piece.size);
     let bytes = read_input(&attempt.store, &store, piece, from..end).await;
     let bytes = bytes.map_err(|error| Failure::task(error.context))?;
-    let mut cutter = Cutter::new(&Format::Lines, from, u64::MAX);
-    let mut lines = Vec::new();
-    let mut inflater = Inflater::new(compression)?;
+    let mut cutter = Cutter::new(&Format::Lines, from, u64::MAX, SAMPLE_BYTES as usize);
+    let (mut lines, mut left) = (Vec::new(), SAMPLE_BYTES as usize);
+    let mut inflater = Inflater::new(compression, attempt.job.memory)?;
     let mut take = |_: u64, bytes: &[u8]| {
-        let whole = bytes
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty());
-        lines.extend(whole.map(<[u8]>::to_vec));
+        for line in bytes.split(|byte| *byte == b'\n') {
+            // What is compressed may stand for a thousand times as much.
+            let after = left.checked_sub(line.len() + 1);
+            left = after.ok_or_else(|| Failure::task("a sample has enough lines"))?;
+            if !line.is_empty() {
+                lines.push(line.to_vec());
+            }
+        }
         Ok(())
     };
     // The end is cut off: what was read before it is a sample, too.
     drop(inflater.feed(&bytes, |bytes| cutter.feed(bytes, &mut take)));
-    Ok(lines)
+    let step = lines.len().div_ceil(SAMPLE_LINES / SAMPLES).max(1);
+    Ok(lines.into_iter().step_by(step).collect())
 }
 
 /// The first rows of the first row group of a piece that begins there or later.

@@ -149,8 +149,7 @@ async fn create_part(job: &Job, task: Task, id: &str, part: &Part) -> Outcome<()
     let key = |name: &str| key(job, task, id, name);
     let is_large = job.part_bytes_max() < file.bytes;
     if is_large && job.has(Guard::CreateOnlyParts) {
-        let name = file.name.replace('/', "-");
-        let staged = Path::from(format!("{}/{task}/{id}/{name}", staging(job.id())));
+        let staged = staged(job, task, id, &file.name);
         let objects = objects.iter().map(|object| (key(&object.name), object));
         match stage(job, &staged, objects).await? {
             Staged::Copied => match job.store().copy(&staged, &at).await {
@@ -177,6 +176,12 @@ async fn create_part(job: &Job, task: Task, id: &str, part: &Part) -> Outcome<()
         Some(_) => Ok(()),
         None => check_part(job, &at, objects).await,
     }
+}
+
+/// Where a part is put together. Only parts have names that begin with `part`.
+fn staged(job: &Job, task: Task, id: &str, part: &str) -> Path {
+    let name = part.replace('/', "-");
+    Path::from(format!("{}/{task}/{id}/of-{name}", staging(job.id())))
 }
 
 /// The bytes of an object of a winner.

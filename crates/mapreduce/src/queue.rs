@@ -25,10 +25,16 @@ use crate::store::is_passing;
 
 /// Messages of a partition, at most: about as many may be received and not removed.
 const QUEUE_MESSAGES_MAX: u64 = 100_000;
-/// Partitions that are sent to at once.
+/// Partitions that are sent to at once, at most.
 const SENDS: usize = 16;
-/// Receives under way at once.
-const RECEIVES: u64 = 8;
+/// Receives under way at once, at most.
+const RECEIVES: usize = 8;
+
+/// Calls of messages under way at once: each holds its messages twice, as text and on the wire.
+fn calls(memory: usize, call_bytes: usize, most: usize) -> usize {
+    (memory / 8 / (2 * call_bytes)).clamp(1, most)
+}
+
 /// How long a receive waits for a message.
 const WAIT: Duration = Duration::from_secs(1);
 /// An attempt that gets nothing new for so long, beyond the visibility, fails.
@@ -64,7 +70,8 @@ pub(crate) async fn send(
         }
     });
     let sends: Vec<_> = sends.collect();
-    let sent = stream::iter(sends).buffered(SENDS).try_collect().await?;
+    let calls = calls(attempt.job.memory, MESSAGE_BYTES_MAX, SENDS);
+    let sent = stream::iter(sends).buffered(calls).try_collect().await?;
     manifest.sent.push(sent);
     Ok(())
 }
@@ -146,6 +153,10 @@ pub(crate) async fn gather(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<So
             return Err(Failure::task(text));
         }
     }
+    if !job.has(Guard::QueueAfterWinner) {
+        let queue = job.rows.partition_queue(attempt.task.number);
+        drop(attempt.store.0.queues.delete(&queue).await);
+    }
     let runs = gather.runs().into_iter();
     runs.map(|(winner, sent, contents)| source(attempt, &winner, sent, contents))
         .collect()
@@ -189,7 +200,9 @@ async fn receive(attempt: &Attempt<'_>, missing: u64) -> Outcome<Vec<Received>> 
         visibility: Some(rows.visibility()),
         wait: WAIT,
     };
-    let count = missing.div_ceil(MESSAGES_MAX as u64).clamp(1, RECEIVES);
+    let bytes = MESSAGES_MAX * MESSAGE_BYTES_MAX;
+    let calls = calls(attempt.job.memory, bytes, RECEIVES) as u64;
+    let count = missing.div_ceil(MESSAGES_MAX as u64).clamp(1, calls);
     let receives = (0..count).map(|_| attempt.store.0.queues.receive(&queue, &how));
     let (mut all, mut is_refused) = (Vec::new(), false);
     for received in join_all(receives).await {

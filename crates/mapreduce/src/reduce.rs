@@ -20,12 +20,16 @@ use crate::shuffle::{Codec, SegmentWriter, Shuffle};
 
 /// Reads under way at once.
 const READS: usize = 16;
-/// Memory of a run that is open, besides its piece: a block before and after decompression.
-const RUN_BYTES: usize = 192 << 10;
-/// Bytes of a run that are read at once.
-const PIECE_BYTES: (u64, u64) = (32 << 10, 4 << 20);
+/// Memory of a run that is open, besides its pieces: the records of a block.
+const BLOCK_MEMORY: usize = 80 << 10;
+/// Bytes of a run that are read at once. Two such pieces are there while the next is fetched.
+const PIECE_BYTES: (usize, usize) = (48 << 10, 4 << 20);
+/// Memory of a run that is open, at least.
+const RUN_BYTES: usize = BLOCK_MEMORY + 2 * PIECE_BYTES.0;
 /// Bytes of an object of the output.
 const OUT_BYTES: (usize, usize) = (1 << 20, 32 << 20);
+/// Bytes that a record may add to an object of the output beyond its bound, mostly.
+const OUT_SLACK: usize = 64 << 10;
 
 /// The list: the winners of all map tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,6 +191,14 @@ impl Sink {
         }
     }
 
+    /// Makes room for an object: bytes that grew would be there twice while they are copied.
+    fn reserve(&mut self, room: usize) {
+        match self {
+            Sink::Reduction(reduction) => reduction.part.bytes.reserve(room + OUT_SLACK),
+            Sink::Run(writer) => writer.reserve(room),
+        }
+    }
+
     /// The bytes of each output.
     fn take_bytes(&mut self) -> Vec<(u8, Vec<u8>)> {
         match self {
@@ -243,8 +255,13 @@ async fn drive(
     let sizes = sources.iter().map(|source| (source.bytes, source.records));
     let mut merger = Merger::new(codec, sizes);
     let memory = job.memory / 2 / sources.len().max(1);
-    let piece = (memory as u64 / 2).clamp(PIECE_BYTES.0, PIECE_BYTES.1);
+    let piece = memory.saturating_sub(BLOCK_MEMORY) / 2;
+    let piece = piece.clamp(PIECE_BYTES.0, PIECE_BYTES.1) as u64;
+    let all: u64 = sources.iter().map(|source| source.bytes).sum();
     let room = (job.memory / 8).clamp(OUT_BYTES.0, OUT_BYTES.1);
+    // Small outputs need not all of it.
+    let reserved = room.min(4 * all as usize);
+    sink.reserve(reserved);
     let mut wanted: Vec<usize> = (0..sources.len()).collect();
     loop {
         let reads = wanted.iter().map(|run| {
@@ -253,10 +270,11 @@ async fn drive(
             read(attempt, source, *run, from, piece)
         });
         let reads: Vec<_> = reads.collect();
-        let read: Vec<(usize, Bytes)> = stream::iter(reads).buffered(READS).try_collect().await?;
+        let read: Vec<(usize, Vec<Bytes>)> =
+            stream::iter(reads).buffered(READS).try_collect().await?;
         let computed = job.processor.run(move || {
-            for (run, bytes) in read {
-                merger.feed(run, bytes);
+            for (run, pieces) in read {
+                pieces.into_iter().for_each(|bytes| merger.feed(run, bytes));
             }
             let step = merger.step(|key, value| sink.take(key, value, room));
             let step = step.and_then(|step| {
@@ -279,6 +297,7 @@ async fn drive(
         };
         if wanted.is_empty() {
             write(attempt, taken.take_bytes(), out).await?;
+            taken.reserve(reserved);
         }
         sink = taken;
     }
@@ -307,7 +326,7 @@ async fn read(
     run: usize,
     from: u64,
     piece: u64,
-) -> Outcome<(usize, Bytes)> {
+) -> Outcome<(usize, Vec<Bytes>)> {
     let mut begin = 0;
     for (place, bytes) in &source.ranges {
         if from < begin + bytes {
@@ -317,11 +336,13 @@ async fn read(
                 Place::Object(key, offset) => (key, offset),
                 Place::Memory(bytes) => {
                     let skipped = skipped as usize;
-                    return Ok((run, bytes.slice(skipped..skipped + count as usize)));
+                    let bytes = bytes.slice(skipped..skipped + count as usize);
+                    return Ok((run, vec![bytes]));
                 }
             };
-            return match attempt.store.range(key, offset + skipped, count).await {
-                Ok(bytes) if bytes.len() as u64 == count => Ok((run, bytes)),
+            let size = |pieces: &[Bytes]| pieces.iter().map(Bytes::len).sum::<usize>() as u64;
+            return match attempt.store.pieces(key, offset + skipped, count).await {
+                Ok(pieces) if size(&pieces) == count => Ok((run, pieces)),
                 Ok(_) => Err(Failure::task(format!("{key} is too short"))),
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     Err(Failure::task(format!("{key} is missing")))
@@ -331,5 +352,5 @@ async fn read(
         }
         begin += bytes;
     }
-    Ok((run, Bytes::new()))
+    Ok((run, Vec::new()))
 }

@@ -53,22 +53,41 @@ impl Codec {
         }
     }
 
-    fn compress(self, raw: &[u8]) -> Vec<u8> {
+    /// Bytes that a block becomes, at most.
+    fn bound(self, raw: usize) -> usize {
         match self {
-            Codec::Lz4 => lz4_flex::block::compress(raw),
-            Codec::Zstd => {
-                zstd::bulk::compress(raw, ZSTD_LEVEL).expect("memory is all that it needs")
-            }
+            Codec::Lz4 => lz4_flex::block::get_maximum_output_size(raw),
+            Codec::Zstd => zstd::zstd_safe::compress_bound(raw),
         }
     }
 
-    fn decompress(self, stored: &[u8], raw: usize) -> Outcome<Vec<u8>> {
-        let out = match self {
-            Codec::Lz4 => lz4_flex::block::decompress(stored, raw).map_err(|_| ()),
-            Codec::Zstd => zstd::bulk::decompress(stored, raw).map_err(|_| ()),
+    /// Appends a compressed block to `out`: a buffer for each block would be the allocator's work.
+    fn compress(self, raw: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + self.bound(raw.len()), 0);
+        let room = &mut out[start..];
+        let stored = match self {
+            Codec::Lz4 => lz4_flex::block::compress_into(raw, room).ok(),
+            Codec::Zstd => zstd::bulk::compress_to_buffer(raw, room, ZSTD_LEVEL).ok(),
         };
-        let out = out.ok().filter(|out| out.len() == raw);
-        out.ok_or_else(|| Failure::task("a block of the shuffle does not decompress"))
+        out.truncate(start + stored.expect("room for any block is all that it needs"));
+    }
+
+    /// Puts the bytes of a block in `out`, in place of those of the block before.
+    fn decompress(self, stored: &[u8], raw: usize, out: &mut Vec<u8>) -> Outcome<()> {
+        if out.capacity() < raw {
+            // Most blocks are about as large: a buffer that grows would double.
+            out.reserve_exact(raw.max(BLOCK_BYTES + 4096) - out.len());
+        }
+        out.resize(raw, 0);
+        let count = match self {
+            Codec::Lz4 => lz4_flex::block::decompress_into(stored, out).ok(),
+            Codec::Zstd => zstd::bulk::decompress_to_buffer(stored, &mut out[..]).ok(),
+        };
+        match count == Some(raw) {
+            true => Ok(()),
+            false => Err(Failure::task("a block of the shuffle does not decompress")),
+        }
     }
 }
 
@@ -192,8 +211,13 @@ impl SegmentWriter {
     pub(crate) fn with_room(codec: Codec, bytes: usize, records: usize) -> Self {
         let mut writer = SegmentWriter::new(codec);
         let room = bytes + records * RECORD_HEAD;
-        writer.out.reserve(room + room / 64);
+        writer.reserve(room + room / 64);
         writer
+    }
+
+    /// Makes room for so many bytes of blocks, and one more.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes + self.codec.bound(2 * BLOCK_BYTES));
     }
 
     /// Begins the next partition.
@@ -238,15 +262,15 @@ impl SegmentWriter {
         if self.records == 0 {
             return;
         }
-        let stored = self.codec.compress(&self.block);
-        let numbers = [stored.len(), self.block.len(), self.records as usize];
         let start = self.out.len();
-        for number in numbers {
-            self.out.extend((number as u32).to_be_bytes());
-        }
-        let crc = crc32c_of_block(&self.out[start..], &stored);
-        self.out.extend(crc.to_be_bytes());
-        self.out.extend_from_slice(&stored);
+        self.out.extend([0; BLOCK_HEAD]);
+        self.codec.compress(&self.block, &mut self.out);
+        let (head, stored) = self.out[start..].split_at_mut(BLOCK_HEAD);
+        let numbers = [stored.len(), self.block.len(), self.records as usize];
+        let numbers = numbers.map(|number| (number as u32).to_be_bytes());
+        head[..BLOCK_HEAD - 4].copy_from_slice(numbers.as_flattened());
+        let crc = crc32c_of_block(numbers.as_flattened(), stored);
+        head[BLOCK_HEAD - 4..].copy_from_slice(&crc.to_be_bytes());
         let run = self.runs.last_mut().expect("a partition was begun");
         run.bytes += (self.out.len() - start) as u64;
         run.records += u64::from(self.records);
@@ -327,13 +351,13 @@ impl Block {
     /// Opens a block whose stored bytes are those behind its head.
     pub(crate) fn open(&mut self, codec: Codec, head: BlockHead, stored: &[u8]) -> Outcome<()> {
         let numbers = [head.stored as u32, head.raw as u32, head.records];
-        let numbers: Vec<u8> = numbers.into_iter().flat_map(u32::to_be_bytes).collect();
-        if crc32c_of_block(&numbers, stored) != head.crc {
+        let numbers = numbers.map(u32::to_be_bytes);
+        if crc32c_of_block(numbers.as_flattened(), stored) != head.crc {
             return Err(Failure::task(
                 "a block of the shuffle is damaged: its CRC-32C is wrong",
             ));
         }
-        self.raw = codec.decompress(stored, head.raw)?;
+        codec.decompress(stored, head.raw, &mut self.raw)?;
         (self.at, self.left) = (0, head.records);
         self.key.clear();
         Ok(())

@@ -62,21 +62,30 @@ pub(crate) fn sort(lines: &mut [Line], bytes: &[u8]) {
     });
 }
 
-/// The order of lines by partition and key, as their numbers. No two have the same key.
-pub(crate) fn order<'a>(lines: &mut [Line], key: impl Fn(&Line) -> &'a [u8]) -> Vec<u32> {
-    let mut order: Vec<(u32, u64, u32)> = lines
-        .iter()
-        .enumerate()
-        .map(|(number, line)| (line.partition, line.prefix, number as u32))
-        .collect();
-    order.sort_unstable_by(|one, other| {
-        let by_prefix = (one.0, one.1).cmp(&(other.0, other.1));
-        by_prefix.then_with(|| key(&lines[one.2 as usize]).cmp(key(&lines[other.2 as usize])))
+/// An entry of a table, by its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    prefix: u64,
+    pub(crate) partition: u32,
+    pub(crate) number: u32,
+}
+
+impl Place {
+    pub(crate) fn new(partition: u32, key: &[u8], number: u32) -> Self {
+        Place {
+            prefix: prefix(key),
+            partition,
+            number,
+        }
+    }
+}
+
+/// Sorts entries by partition and key. No two have the same key.
+pub(crate) fn order<'a>(places: &mut [Place], key: impl Fn(u32) -> &'a [u8]) {
+    places.sort_unstable_by(|one, other| {
+        let by_prefix = (one.partition, one.prefix).cmp(&(other.partition, other.prefix));
+        by_prefix.then_with(|| key(one.number).cmp(key(other.number)))
     });
-    order
-        .into_iter()
-        .map(|(_, _, number)| number)
-        .collect::<Vec<_>>()
 }
 
 /// A pair with the prefix of its key.

@@ -43,6 +43,10 @@ pub struct PhaseStatus {
     pub backups: u32,
     /// Milliseconds of the winners: the median and the longest.
     pub ms: Option<(u64, u64)>,
+    /// Of the map phase: bytes of input for each second that a winner worked.
+    pub bytes_per_s: Option<u64>,
+    /// Tasks without a winner that took so long that they have a backup.
+    pub stragglers: Vec<String>,
 }
 
 impl Output {
@@ -59,6 +63,10 @@ impl Output {
             _ => None,
         };
         let rows = Rows::new(self.store.clone(), &register, Guards::default());
+        let plan = match success {
+            Some(_) => None,
+            None => self.plan(&register).await?,
+        };
         let mut phases = Vec::new();
         let mut reasons = BTreeMap::new();
         for phase in Phase::ALL {
@@ -70,8 +78,14 @@ impl Output {
                 };
                 reasons.insert(task.to_string(), row.reason.clone());
             }
-            let tasks = self.tasks(&register, phase, &success, &found).await?;
-            phases.push(phase_status(phase, tasks, &found));
+            let tasks = match (phase, &success) {
+                (_, Some(success)) => Some(laps(success, phase.name()).len() as u32),
+                (Phase::Plan, None) => Some(1),
+                (Phase::Map, None) => plan.as_ref().map(|plan| plan.splits.len() as u32),
+                (Phase::Reduce, None) => Some(register.definition.reduces),
+            };
+            let plan = plan.as_ref().filter(|_| phase == Phase::Map);
+            phases.push(phase_status(phase, tasks, &found, plan));
         }
         if let Some(success) = &success {
             complete(&mut phases, success);
@@ -82,35 +96,6 @@ impl Output {
             phases,
             reasons,
         }))
-    }
-
-    async fn tasks(
-        &self,
-        register: &Register,
-        phase: Phase,
-        success: &Option<Success>,
-        rows: &BTreeMap<u32, Row>,
-    ) -> Result<Option<u32>> {
-        let of_success = |success: &Success| {
-            let of_phase = |lap: &&crate::job::Lap| {
-                Task::parse(&lap.task).is_some_and(|task| task.phase == phase)
-            };
-            success.timeline.iter().filter(of_phase).count() as u32
-        };
-        if let Some(success) = success {
-            return Ok(Some(of_success(success)));
-        }
-        match phase {
-            Phase::Plan => Ok(Some(1)),
-            Phase::Reduce => Ok(Some(register.definition.reduces)),
-            Phase::Map => {
-                let _ = rows;
-                Ok(self
-                    .plan(register)
-                    .await?
-                    .map(|plan| plan.splits.len() as u32))
-            }
-        }
     }
 
     /// The winning plan, if it is there.
@@ -161,7 +146,12 @@ impl Output {
     }
 }
 
-fn phase_status(phase: Phase, tasks: Option<u32>, rows: &BTreeMap<u32, Row>) -> PhaseStatus {
+fn phase_status(
+    phase: Phase,
+    tasks: Option<u32>,
+    rows: &BTreeMap<u32, Row>,
+    plan: Option<&Plan>,
+) -> PhaseStatus {
     let count = |is: &dyn Fn(&Row) -> bool| rows.values().filter(|row| is(row)).count() as u32;
     let mut laps: Vec<u64> = rows
         .values()
@@ -169,6 +159,15 @@ fn phase_status(phase: Phase, tasks: Option<u32>, rows: &BTreeMap<u32, Row>) -> 
         .map(|row| row.ms)
         .collect();
     laps.sort_unstable();
+    let bytes = plan.map(|plan| {
+        let done = rows.iter().filter(|(_, row)| row.winner.is_some());
+        let split = |number: u32| plan.splits.get(number as usize).into_iter().flatten();
+        let pieces = done.flat_map(|(number, _)| split(*number));
+        pieces.map(|piece| piece.bytes).sum::<u64>()
+    });
+    let stragglers = rows
+        .iter()
+        .filter(|(_, row)| row.winner.is_none() && row.has_backup);
     PhaseStatus {
         phase: phase.name(),
         tasks,
@@ -182,24 +181,44 @@ fn phase_status(phase: Phase, tasks: Option<u32>, rows: &BTreeMap<u32, Row>) -> 
             .sum(),
         backups: count(&|row| row.has_backup),
         ms: laps.last().map(|longest| (laps[laps.len() / 2], *longest)),
+        bytes_per_s: bytes.and_then(|bytes| rate(bytes, &laps)),
+        stragglers: stragglers
+            .map(|(number, _)| {
+                let number = *number;
+                Task { phase, number }.to_string()
+            })
+            .collect(),
     }
+}
+
+/// Bytes for each second of so many milliseconds of work.
+fn rate(bytes: u64, laps: &[u64]) -> Option<u64> {
+    let ms: u64 = laps.iter().sum();
+    (bytes * 1000).checked_div(ms)
+}
+
+/// The milliseconds of a phase's winners, in their order.
+fn laps(success: &Success, phase: &str) -> Vec<u64> {
+    let of_phase = |lap: &&crate::job::Lap| {
+        Task::parse(&lap.task).is_some_and(|task| task.phase.name() == phase)
+    };
+    let laps = success.timeline.iter().filter(of_phase);
+    let mut laps: Vec<u64> = laps.map(|lap| lap.ms).collect();
+    laps.sort_unstable();
+    laps
 }
 
 /// The rows are gone: `_SUCCESS` has the timeline.
 fn complete(phases: &mut [PhaseStatus], success: &Success) {
     for phase in phases {
-        let of_phase = |lap: &&crate::job::Lap| {
-            Task::parse(&lap.task).is_some_and(|task| task.phase.name() == phase.phase)
-        };
-        let mut laps: Vec<u64> = success
-            .timeline
-            .iter()
-            .filter(of_phase)
-            .map(|lap| lap.ms)
-            .collect();
-        laps.sort_unstable();
+        let laps = laps(success, phase.phase);
         phase.done = laps.len() as u32;
         phase.running = 0;
+        phase.stragglers = Vec::new();
+        if phase.phase == Phase::Map.name() {
+            let bytes = success.counters.get("input bytes").copied();
+            phase.bytes_per_s = rate(bytes.unwrap_or_default(), &laps);
+        }
         phase.ms = laps.last().map(|longest| (laps[laps.len() / 2], *longest));
     }
 }

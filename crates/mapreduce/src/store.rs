@@ -56,6 +56,27 @@ impl Store {
         Ok(self.read(key, options).await?.0)
     }
 
+    /// The same as it comes, in pieces: put together it would be there twice.
+    ///
+    /// # Errors
+    /// `NotFound`, and as all reads.
+    pub(crate) async fn pieces(&self, key: &Path, offset: u64, bytes: u64) -> Result<Vec<Bytes>> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(offset..offset + bytes)),
+            ..GetOptions::default()
+        };
+        let once = || async {
+            let found = self.0.objects.get_opts(key, options.clone()).await?;
+            found.into_stream().try_collect().await
+        };
+        let once = || async {
+            once()
+                .await
+                .map_err(|error| failed("GET", key, false, error))
+        };
+        self.repeated(once).await
+    }
+
     async fn read(&self, key: &Path, options: GetOptions) -> Result<(Bytes, UpdateVersion)> {
         let once = || async {
             let found = self.0.objects.get_opts(key, options.clone()).await?;

@@ -7,15 +7,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::failure::{Failure, Outcome};
 use crate::shuffle::{Codec, Segment, SegmentWriter};
-use crate::sort::{self, Line};
+use crate::sort::{self, Line, Place};
 use crate::user::{Code, Combine, Combining, Emit, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// Slots of a new table.
 const SLOTS: usize = 1 << 12;
 /// Bytes that a key or pair takes besides its own, about.
 const ENTRY_BYTES: usize = 48;
-/// Of a buffer of pairs so much more is reserved: a batch may fill it beyond its bound.
-const BATCH_SHARE: usize = 8;
 
 /// A key with its sum.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +42,15 @@ impl Sums {
         }
     }
 
+    /// A table with room for so many bytes. The operating system gives memory for those that come.
+    fn with_room(bytes_max: usize) -> Self {
+        Sums {
+            slots: vec![0; SLOTS],
+            entries: Vec::with_capacity(bytes_max / ENTRY_BYTES + 1),
+            keys: Vec::with_capacity(bytes_max),
+        }
+    }
+
     /// All keys, in the order in which they came.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let key = |entry: &Sum| {
@@ -60,8 +67,9 @@ impl Sums {
         self.keys.clear();
     }
 
+    /// Adds to a key's sum. Whether the key is new.
     #[inline]
-    pub(crate) fn add(&mut self, key: &[u8], number: u64) {
+    pub(crate) fn add(&mut self, key: &[u8], number: u64) -> bool {
         let hash = xxh3_64(key);
         let mask = self.slots.len() - 1;
         let tag = hash >> 32;
@@ -76,7 +84,7 @@ impl Sums {
                 let at = entry.at as usize;
                 if self.keys[at..at + entry.size as usize] == *key {
                     entry.sum = entry.sum.saturating_add(number);
-                    return;
+                    return false;
                 }
             }
             slot = (slot + 1) & mask;
@@ -93,6 +101,7 @@ impl Sums {
         if self.slots.len() < self.entries.len() * 2 {
             self.grow();
         }
+        true
     }
 
     fn grow(&mut self) {
@@ -108,7 +117,8 @@ impl Sums {
         self.slots = slots;
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes that it has, about.
+    pub(crate) fn bytes(&self) -> usize {
         self.keys.len() + self.entries.len() * ENTRY_BYTES
     }
 }
@@ -124,11 +134,14 @@ impl Pairs {
     /// Room for so many bytes of pairs. The operating system gives memory for those that come:
     /// a buffer that grew would be there twice while it is copied.
     fn with_room(bytes_max: usize) -> Self {
-        let bytes = bytes_max + bytes_max / BATCH_SHARE;
         Pairs {
-            lines: Vec::with_capacity(bytes / ENTRY_BYTES),
-            bytes: Vec::with_capacity(bytes),
+            lines: Vec::with_capacity(bytes_max / ENTRY_BYTES + 1),
+            bytes: Vec::with_capacity(bytes_max),
         }
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len() + self.lines.len() * ENTRY_BYTES
     }
 }
 
@@ -149,8 +162,10 @@ pub(crate) struct Table {
     gathered: Gathered,
     bytes_max: usize,
     counters: BTreeMap<String, u64>,
-    /// The first refused pair.
-    refused: Option<String>,
+    /// The first failure.
+    failed: Option<Failure>,
+    /// What was full, and is not yet taken.
+    segments: Vec<Segment>,
     emitted: u64,
 }
 
@@ -173,32 +188,40 @@ impl Table {
             ranges,
             codec,
             gathered: match combining {
-                Combining::Sum => Gathered::Sums(Sums::new()),
+                Combining::Sum => Gathered::Sums(Sums::with_room(bytes_max)),
                 _ => Gathered::Pairs(Pairs::with_room(bytes_max)),
             },
             bytes_max,
             counters: BTreeMap::new(),
-            refused: None,
+            failed: None,
+            segments: Vec::new(),
             emitted: 0,
             code,
         }
     }
 
-    /// Whether it has as much as it may.
-    pub(crate) fn is_full(&self) -> bool {
-        let bytes = match &self.gathered {
-            Gathered::Sums(sums) => sums.bytes(),
-            Gathered::Pairs(pairs) => pairs.bytes.len() + pairs.lines.len() * ENTRY_BYTES,
-        };
-        self.bytes_max <= bytes
+    /// The segments of all that was full until now.
+    ///
+    /// # Errors
+    /// `Task`: the first pair that was over its bounds, or that the combiner refused.
+    pub(crate) fn take(&mut self) -> Outcome<Vec<Segment>> {
+        match self.failed.take() {
+            None => Ok(std::mem::take(&mut self.segments)),
+            Some(failure) => Err(failure),
+        }
     }
 
-    /// The first pair that was over its bounds ends the attempt.
-    pub(crate) fn check(&self) -> Outcome<()> {
-        match &self.refused {
-            None => Ok(()),
-            Some(text) => Err(Failure::task(text.clone())),
-        }
+    /// The segments of all that is left.
+    ///
+    /// # Errors
+    /// As [`Table::take`].
+    pub(crate) fn finish(&mut self) -> Outcome<Vec<Segment>> {
+        self.spill();
+        self.take()
+    }
+
+    fn fail(&mut self, text: String) {
+        self.failed.get_or_insert_with(|| Failure::task(text));
     }
 
     /// The counters, and the number of pairs.
@@ -208,16 +231,13 @@ impl Table {
         counters
     }
 
-    /// A segment of all that was gathered, if there is something.
-    ///
-    /// # Errors
-    /// `Task`: the combiner refuses it.
-    pub(crate) fn spill(&mut self) -> Outcome<Option<Segment>> {
+    /// Makes a segment of all that was gathered.
+    fn spill(&mut self) {
         let none = Gathered::Pairs(Pairs::default());
         let mut gathered = std::mem::replace(&mut self.gathered, none);
         let segment = match &mut gathered {
-            Gathered::Sums(sums) => self.spill_sums(sums),
-            Gathered::Pairs(pairs) => self.spill_pairs(pairs)?,
+            Gathered::Sums(sums) => Ok(self.spill_sums(sums)),
+            Gathered::Pairs(pairs) => self.spill_pairs(pairs),
         };
         // Its memory serves again: growing anew would leave as much behind.
         match &mut gathered {
@@ -228,7 +248,22 @@ impl Table {
             }
         }
         self.gathered = gathered;
-        Ok(segment)
+        match segment {
+            Ok(segment) => self.segments.extend(segment),
+            Err(failure) => {
+                self.failed.get_or_insert(failure);
+            }
+        }
+    }
+
+    #[inline]
+    fn sum(&mut self, key: &[u8], number: u64) {
+        if let Gathered::Sums(sums) = &mut self.gathered
+            && sums.add(key, number)
+            && self.bytes_max < sums.bytes()
+        {
+            self.spill();
+        }
     }
 
     fn partition(&self, key: &[u8], hash: u64) -> u32 {
@@ -246,24 +281,21 @@ impl Table {
             let at = entry.at as usize;
             &sums.keys[at..at + entry.size as usize]
         };
-        let mut lines: Vec<Line> = sums
-            .entries
-            .iter()
-            .map(|entry| {
+        let numbered = sums.entries.iter().zip(0..);
+        let mut order: Vec<Place> = numbered
+            .map(|(entry, number)| {
                 let partition = self.partition(key(entry), entry.hash);
-                Line::new(partition, key(entry), entry.at, 8)
+                Place::new(partition, key(entry), number)
             })
             .collect();
-        // A line's place is its key's: the sum is found by it.
-        let order: Vec<u32> = sort::order(&mut lines, |line| line.key(&sums.keys));
+        sort::order(&mut order, |number| key(&sums.entries[number as usize]));
         let raw = sums.keys.len() + sums.entries.len() * size_of::<u64>();
         let mut writer = SegmentWriter::with_room(self.codec, raw, sums.entries.len());
         let mut order = order.into_iter().peekable();
         for partition in 0..self.partitions {
             writer.begin();
-            while let Some(number) = order.next_if(|at| lines[*at as usize].partition == partition)
-            {
-                let entry = &sums.entries[number as usize];
+            while let Some(place) = order.next_if(|place| place.partition == partition) {
+                let entry = &sums.entries[place.number as usize];
                 writer.push(key(entry), &entry.sum.to_be_bytes());
             }
             writer.end();
@@ -368,15 +400,20 @@ impl Emit for Combined {
 
 impl Emit for Table {
     fn emit(&mut self, key: &[u8], value: &[u8]) {
-        if KEY_BYTES_MAX < key.len() || VALUE_BYTES_MAX < value.len() {
-            let text = format!(
+        let bytes = key.len() + value.len() + ENTRY_BYTES;
+        let is_large = KEY_BYTES_MAX < key.len() || VALUE_BYTES_MAX < value.len();
+        if is_large || self.bytes_max < bytes {
+            let memory = self.bytes_max;
+            return self.fail(format!(
                 "a key of {} bytes with a value of {}: at most {KEY_BYTES_MAX} and \
-                 {VALUE_BYTES_MAX}",
+                 {VALUE_BYTES_MAX}, and memory for {memory}",
                 key.len(),
                 value.len()
-            );
-            self.refused.get_or_insert(text);
-            return;
+            ));
+        }
+        match &self.gathered {
+            Gathered::Pairs(pairs) if self.bytes_max < pairs.bytes() + bytes => self.spill(),
+            _ => {}
         }
         self.emitted += 1;
         let partition = self.partition(key, xxh3_64(key));
@@ -389,21 +426,21 @@ impl Emit for Table {
                     .lines
                     .push(Line::new(partition, key, at, value.len() as u32));
             }
-            Gathered::Sums(sums) => match value.try_into() {
-                Ok(number) => sums.add(key, u64::from_be_bytes(number)),
+            Gathered::Sums(_) => match value.try_into() {
+                Ok(number) => self.sum(key, u64::from_be_bytes(number)),
                 Err(_) => {
                     let text = "a value that is no number of 8 bytes, of a program that sums";
-                    self.refused.get_or_insert_with(|| text.to_owned());
+                    self.fail(text.to_owned());
                 }
             },
         }
     }
 
     fn add(&mut self, key: &[u8], number: u64) {
-        match &mut self.gathered {
-            Gathered::Sums(sums) if key.len() <= KEY_BYTES_MAX => {
+        match &self.gathered {
+            Gathered::Sums(_) if key.len() <= KEY_BYTES_MAX => {
                 self.emitted += 1;
-                sums.add(key, number);
+                self.sum(key, number);
             }
             _ => self.emit(key, &number.to_be_bytes()),
         }
@@ -416,3 +453,6 @@ impl Emit for Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -272,6 +272,8 @@ pub struct Context<'a> {
     pub attempt: &'a str,
     /// The number of the job's reduce tasks.
     pub reduces: u32,
+    /// Memory of the attempt in bytes, of which its code should take at most a sixteenth.
+    pub memory_bytes: usize,
 }
 
 /// A program that was opened.

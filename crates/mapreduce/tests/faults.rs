@@ -277,6 +277,55 @@ fn memory_bounds_runs_and_nothing_is_lost() {
     });
 }
 
+/// A part that is larger than memory is put together elsewhere. Other programs take each key whose
+/// last component begins with `part` for an output.
+#[test]
+fn only_parts_are_named_like_parts() {
+    let mut profile = Profile::default();
+    for call in profile.calls_mut() {
+        call.latency = Latency::Constant(Duration::from_millis(20));
+    }
+    let model = Model::new(profile);
+    let executor = model.executor.clone();
+    executor.run(async {
+        let words: Vec<String> = (0..20_000).map(|n| format!("word{n}\n")).collect();
+        put(&model, "in/x", words.concat()).await;
+        let definition = Definition {
+            reduces: 1,
+            split_bytes: 50_000,
+            lease_ms: 1_000,
+            ..definition("sort", &[])
+        };
+        let first = cloud(&model, &process(&model, "run"));
+        let output = Output::new(first.clone(), Default::default());
+        let register = output.begin(&definition).await.expect("a free output");
+        let settings = fader_mapreduce::Settings {
+            memory_bytes: 200_000,
+            ..Default::default()
+        };
+        let made = Worker::new(first.clone(), register, stage::tools(&first), settings);
+        let made = made.expect("a known program");
+        let run = process(&model, "run").runtime();
+        let run = run.spawn(async move { made.run().await });
+        let mut staged = BTreeSet::new();
+        while model.object("_SUCCESS").is_none() {
+            let keys = model.object_keys().into_iter();
+            staged.extend(keys.filter(|key| key.contains("/whole/")));
+            model.clock.sleep(Duration::from_millis(5)).await;
+        }
+        let name = |key: &String| key.rsplit('/').next().unwrap_or_default().to_owned();
+        let names: Vec<String> = staged.iter().map(name).collect();
+        assert_eq!(names, ["of-part-00000"]);
+        succeeded(
+            &run.await
+                .expect("it lives")
+                .expect("a cloud without faults"),
+        );
+        assert_eq!(lines(&model).len(), 20_000);
+    });
+    executor.shut_down();
+}
+
 #[test]
 fn messages_that_are_lost_or_nonsense_are_sent_again_or_dropped() {
     on_model(|model| async move {

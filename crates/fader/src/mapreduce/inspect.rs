@@ -19,7 +19,11 @@ pub(super) async fn status(options: &Status) -> Result<ExitCode> {
             true => format!("{}\n", serde_json::to_string(&status)?),
             false => show::status(&status),
         };
-        output::print(&text)?;
+        let cost = match &status.success {
+            Some(success) if !options.json => show::cost(success)?,
+            _ => String::new(),
+        };
+        output::print(&(text + &cost))?;
         let is_over = status.success.is_some() || status.register.state.is_end();
         if !options.watch || is_over {
             return Ok(ExitCode::SUCCESS);

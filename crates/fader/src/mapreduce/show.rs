@@ -55,7 +55,16 @@ pub(super) fn status(status: &Status) -> String {
         text.push_str(&format!("{}\n", visible(&register.reason)));
     }
     let head = [
-        "phase", "tasks", "done", "running", "failed", "lost", "backups", "median", "longest",
+        "phase",
+        "tasks",
+        "done",
+        "running",
+        "failed",
+        "lost",
+        "backups",
+        "median",
+        "longest",
+        "MB/s a task",
     ];
     let mut table = output::table(head);
     for phase in &status.phases {
@@ -72,10 +81,36 @@ pub(super) fn status(status: &Status) -> String {
             phase.backups.to_string(),
             ms(phase.ms.map(|ms| ms.0)),
             ms(phase.ms.map(|ms| ms.1)),
+            phase.bytes_per_s.map_or(String::new(), |bytes| {
+                format!("{:.1}", bytes as f64 / 1_000_000.0)
+            }),
         ]);
     }
     text.push_str(&format!("{}\n", table.trim_fmt()));
+    for phase in status.phases.iter().filter(|it| !it.stragglers.is_empty()) {
+        text.push_str(&format!(
+            "slow, with a backup: {}\n",
+            phase.stragglers.join(", ")
+        ));
+    }
     text
+}
+
+/// The requests of a complete job, with their price by the built-in book.
+pub(super) fn cost(success: &Success) -> Result<String> {
+    Ok(cost_by(success, &book(BOOK)?))
+}
+
+fn cost_by(success: &Success, book: &PriceBook) -> String {
+    let requests = success
+        .requests
+        .iter()
+        .map(|(name, number)| (name.as_str(), *number));
+    let count: u64 = success.requests.values().sum();
+    format!(
+        "{count} requests until its end: {}\n",
+        dollars(requests, book)
+    )
 }
 
 fn seconds(ms: u64) -> String {
@@ -175,15 +210,7 @@ pub(super) fn after(found: &Status, partitions: Option<&[u64]>, book: &PriceBook
     text.push_str(&format!(
         "largest part {largest} bytes, even share {even}\n"
     ));
-    let requests = success
-        .requests
-        .iter()
-        .map(|(name, number)| (name.as_str(), *number));
-    let count: u64 = success.requests.values().sum();
-    text.push_str(&format!(
-        "{count} requests until its end: {}\n",
-        dollars(requests, book)
-    ));
+    text.push_str(&cost_by(success, book));
     text
 }
 

@@ -10,8 +10,11 @@ use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 pub(super) struct InvertedIndex;
 
 impl Code for InvertedIndex {
-    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
-        Ok(Box::new(WordsOfObject(Sums::new())))
+    fn mapper(&self, of: &Context<'_>) -> Outcome<Box<dyn Map>> {
+        Ok(Box::new(WordsOfObject {
+            words: Sums::new(),
+            bytes_max: of.memory_bytes / 16,
+        }))
     }
 
     fn combining(&self) -> Combining {
@@ -23,20 +26,33 @@ impl Code for InvertedIndex {
     }
 }
 
-/// The words of one object, each once.
-struct WordsOfObject(Sums);
+/// The words of one object: each once, while there is memory for all of them. The table takes one
+/// of equal pairs, too.
+struct WordsOfObject {
+    words: Sums,
+    bytes_max: usize,
+}
+
+impl WordsOfObject {
+    fn give(&mut self, source: &str, out: &mut dyn Emit) {
+        let words = self.words.keys();
+        words.for_each(|word| out.emit(word, source.as_bytes()));
+        self.words.clear();
+    }
+}
 
 impl Map for WordsOfObject {
-    fn map(&mut self, batch: &Batch<'_>, _out: &mut dyn Emit) -> Outcome<()> {
-        words(batch.bytes).for_each(|word| self.0.add(word, 1));
+    fn map(&mut self, batch: &Batch<'_>, out: &mut dyn Emit) -> Outcome<()> {
+        for word in words(batch.bytes) {
+            if self.words.add(word, 1) && self.bytes_max < self.words.bytes() {
+                self.give(batch.source, out);
+            }
+        }
         Ok(())
     }
 
     fn end_of_source(&mut self, source: &str, out: &mut dyn Emit) -> Outcome<()> {
-        self.0
-            .keys()
-            .for_each(|word| out.emit(word, source.as_bytes()));
-        self.0.clear();
+        self.give(source, out);
         Ok(())
     }
 }

@@ -4,8 +4,10 @@ use super::{decimal, split_line};
 use crate::failure::{Failure, Outcome};
 use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 
-/// Bytes of the first input's lines of one key that `join` holds at once.
+/// Bytes of the first input's lines of one key that `join` holds at once, at most.
 const JOIN_BYTES: usize = 256 << 20;
+/// Bytes that a line takes besides its own.
+const LINE_BYTES: usize = 32;
 
 /// The lines that a pattern matches.
 #[derive(Debug)]
@@ -136,8 +138,11 @@ impl Code for Join {
         Combining::None
     }
 
-    fn reducer(&self, _: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
-        Ok(Box::new(Joined::default()))
+    fn reducer(&self, of: &Context<'_>) -> Outcome<Box<dyn Reduce>> {
+        Ok(Box::new(Joined {
+            bytes_max: JOIN_BYTES.min(of.memory_bytes / 4),
+            ..Joined::default()
+        }))
     }
 }
 
@@ -167,6 +172,7 @@ impl Map for SideMapper {
 struct Joined {
     first: Vec<Vec<u8>>,
     bytes: usize,
+    bytes_max: usize,
 }
 
 impl Reduce for Joined {
@@ -179,10 +185,13 @@ impl Reduce for Joined {
     fn value(&mut self, key: &[u8], value: &[u8], out: &mut Part) -> Outcome<()> {
         match value.split_first() {
             Some((b'0', rest)) => {
-                self.bytes += rest.len() + 32;
-                if JOIN_BYTES < self.bytes {
-                    let text = "a key has too many lines in the first input: swap the inputs";
-                    return Err(Failure::task(text));
+                self.bytes += rest.len() + LINE_BYTES;
+                if self.bytes_max < self.bytes {
+                    let most = self.bytes_max;
+                    return Err(Failure::task(format!(
+                        "a key has more than {most} bytes of lines in the first input: swap the \
+                         inputs, or give the worker more by --memory"
+                    )));
                 }
                 self.first.push(rest.to_vec());
             }

@@ -7,7 +7,7 @@
 //! - CUT-1 each record of an object is in the batches of exactly one of its pieces, whole.
 
 use crate::failure::{Failure, Outcome};
-use crate::input::{Format, RECORD_BYTES_MAX};
+use crate::input::Format;
 
 /// How records end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +33,13 @@ pub(crate) struct Cutter {
     carry: Vec<u8>,
     carry_at: u64,
     is_quoted: bool,
+    record_max: usize,
 }
 
 impl Cutter {
-    /// A cutter of the bytes from `offset` to `end` of an object.
-    pub(crate) fn new(format: &Format, offset: u64, end: u64) -> Self {
+    /// A cutter of the bytes from `offset` to `end` of an object, whose records have so many
+    /// bytes, at most.
+    pub(crate) fn new(format: &Format, offset: u64, end: u64, record_max: usize) -> Self {
         let ends = match format {
             Format::Lines | Format::Json(_) => Ends::Lines,
             Format::Csv(_) => Ends::Csv,
@@ -52,6 +54,7 @@ impl Cutter {
             carry: Vec::new(),
             carry_at: offset,
             is_quoted: false,
+            record_max,
         }
     }
 
@@ -141,12 +144,15 @@ impl Cutter {
             self.carry_at = self.position;
         }
         self.position += bytes.len() as u64;
-        self.carry.extend_from_slice(bytes);
-        if RECORD_BYTES_MAX < self.carry.len() {
-            let at = self.carry_at;
-            let text = format!("the record at {at} has more than {RECORD_BYTES_MAX} bytes");
+        if self.record_max < self.carry.len() + bytes.len() {
+            let (at, most) = (self.carry_at, self.record_max);
+            let text = format!(
+                "the record at {at} has more than {most} bytes: at most 64 MiB, and a seventh of \
+                 the memory of a task (--memory, --slots)"
+            );
             return Err(Failure::task(text));
         }
+        self.carry.extend_from_slice(bytes);
         Ok(())
     }
 

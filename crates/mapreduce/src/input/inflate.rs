@@ -6,12 +6,15 @@
 use std::io::Write as _;
 
 use flate2::write::MultiGzDecoder;
-use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 use crate::failure::{Failure, Outcome};
 
 /// Bytes that are taken from a decoder at once.
 const OUT_BYTES: usize = 256 << 10;
+
+/// Logarithms of the bytes that a frame of Zstandard may look back.
+const WINDOW_LOG: (u32, u32) = (17, 27);
 
 /// How an object is compressed, by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +45,20 @@ pub(crate) enum Inflater {
 }
 
 impl Inflater {
-    pub(crate) fn new(compression: Compression) -> Outcome<Self> {
+    /// One for a task with so much memory: the window of Zstandard has at most half of it.
+    pub(crate) fn new(compression: Compression, memory: usize) -> Outcome<Self> {
+        let decoder = || -> std::io::Result<_> {
+            let mut decoder = Decoder::new()?;
+            let (least, most) = WINDOW_LOG;
+            let log = (memory / 2).max(1).ilog2().clamp(least, most);
+            decoder.set_parameter(DParameter::WindowLogMax(log))?;
+            Ok(Box::new(decoder))
+        };
         Ok(match compression {
             Compression::None => Inflater::None,
             Compression::Gzip => Inflater::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))),
             Compression::Zstd => Inflater::Zstd {
-                decoder: Box::new(Decoder::new().map_err(|error| damaged(&error))?),
+                decoder: decoder().map_err(|error| damaged(&error))?,
                 is_between: true,
             },
         })
@@ -62,12 +73,17 @@ impl Inflater {
         match self {
             Inflater::None => take(bytes),
             Inflater::Gzip(decoder) => {
-                // Small pieces: each may stand for a thousand times as much.
-                for piece in bytes.chunks(OUT_BYTES / 8) {
+                // Each byte may stand for a thousand.
+                for piece in bytes.chunks(OUT_BYTES / 1024) {
                     decoder.write_all(piece).map_err(|error| damaged(&error))?;
-                    let out = std::mem::take(decoder.get_mut());
-                    take(&out)?;
+                    let out = decoder.get_mut();
+                    if OUT_BYTES <= out.len() {
+                        take(out)?;
+                        out.clear();
+                    }
                 }
+                take(decoder.get_ref())?;
+                decoder.get_mut().clear();
                 Ok(())
             }
             Inflater::Zstd {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 #[test]
 fn wildcards_match_what_they_say() {
@@ -49,7 +49,12 @@ fn pieces_of(text: &[u8], cuts: &[usize], chunk: usize) -> Outcome<Vec<(u64, Vec
     bounds.sort_unstable();
     bounds.dedup();
     for pair in bounds.windows(2) {
-        let mut cutter = Cutter::new(&Format::Lines, pair[0] as u64, pair[1] as u64);
+        let mut cutter = Cutter::new(
+            &Format::Lines,
+            pair[0] as u64,
+            pair[1] as u64,
+            RECORD_BYTES_MAX,
+        );
         let start = Cutter::first_byte(pair[0] as u64) as usize;
         let mut take = |at: u64, bytes: &[u8]| {
             let mut place = at;
@@ -111,7 +116,7 @@ proptest! {
 }
 
 fn inflated(compression: Compression, bytes: &[u8], chunk: usize) -> Outcome<Vec<u8>> {
-    let mut inflater = Inflater::new(compression)?;
+    let mut inflater = Inflater::new(compression, 64 << 20)?;
     let mut out = Vec::new();
     for bytes in bytes.chunks(chunk) {
         inflater.feed(bytes, |bytes| {
@@ -126,11 +131,53 @@ fn inflated(compression: Compression, bytes: &[u8], chunk: usize) -> Outcome<Vec
     Ok(out)
 }
 
+/// A byte of gzip may stand for a thousand.
+#[test]
+fn what_a_few_bytes_stand_for_comes_in_pieces() {
+    let text = vec![0; 32 << 20];
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&text).expect("memory");
+    let bytes = encoder.finish().expect("memory");
+    let mut inflater = Inflater::new(Compression::Gzip, 64 << 20).expect("a decoder");
+    let (mut longest, mut all) = (0, 0);
+    let mut take = |bytes: &[u8]| {
+        longest = longest.max(bytes.len());
+        all += bytes.len();
+        Ok(())
+    };
+    inflater.feed(&bytes, &mut take).expect("whole");
+    inflater.finish(&mut take).expect("whole");
+    assert_eq!(all, text.len());
+    assert!(longest <= 1 << 20, "{longest}");
+}
+
+#[test]
+fn a_window_above_memory_is_refused() {
+    use zstd::stream::raw::CParameter;
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).expect("memory");
+    let window = encoder.set_parameter(CParameter::WindowLog(24));
+    window.expect("a window of 16 MiB");
+    encoder.write_all(&[7; 100_000]).expect("memory");
+    let bytes = encoder.finish().expect("memory");
+    let opened = |memory| {
+        let mut inflater = Inflater::new(Compression::Zstd, memory)?;
+        inflater.feed(&bytes, |_| Ok(()))
+    };
+    opened(64 << 20).expect("room for the window");
+    let refused = opened(8 << 20).expect_err("a window that is larger than memory");
+    assert!(matches!(refused, Failure::Task(_)), "{refused}");
+}
+
 #[test]
 fn a_csv_record_may_have_line_breaks() {
     let text = b"name,text\na,\"one\ntwo\"\nb,plain\n";
     for chunk in 1..text.len() {
-        let mut cutter = Cutter::new(&Format::Csv(Vec::new()), 0, text.len() as u64);
+        let mut cutter = Cutter::new(
+            &Format::Csv(Vec::new()),
+            0,
+            text.len() as u64,
+            RECORD_BYTES_MAX,
+        );
         let mut fields = Fields::new(&Format::Csv(vec!["text".to_owned(), "name".to_owned()]), 0);
         let mut out = Vec::new();
         let mut take = |at: u64, bytes: &[u8]| {

@@ -19,13 +19,17 @@ use crate::cloud::Failure;
 type Script = fn(Guards) -> Option<Failure>;
 
 /// The scripts, each with the rule that it needs.
-pub(super) const SCRIPTS: [(Guard, Script); 6] = [
+pub(super) const SCRIPTS: [(Guard, Script); 10] = [
     (Guard::LosersDropped, a_losers_messages),
     (Guard::WinnersCounts, a_losers_counts),
     (Guard::RepeatsStay, the_only_copy),
     (Guard::WinningPlan, another_plan),
     (Guard::Beats, a_long_task),
     (Guard::StrongCount, a_copy_that_lags),
+    (Guard::PlanFirst, a_planner_that_dies),
+    (Guard::UnknownIsNotWon, a_winner_without_an_answer),
+    (Guard::NothingAtVisibilityMax, a_task_of_a_day),
+    (Guard::QueueAfterWinner, a_reducer_that_dies),
 ];
 
 /// The id of an attempt that did not win.
@@ -130,6 +134,23 @@ impl Stage {
         }
     }
 
+    /// Waits until an attempt of a task wrote its manifest.
+    async fn manifest(&self, register: &Register, task: &str) {
+        let below = format!("_fader/{}/{task}/", register.job);
+        let is_own = |key: &String| key.starts_with(&below) && key.ends_with("/manifest");
+        while !self.model.object_keys().iter().any(is_own) {
+            self.model.clock.sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Whether the one map task had one attempt.
+    fn once(&self) -> Option<Failure> {
+        match self.mappers.load(Ordering::Relaxed) {
+            1 => None,
+            count => Some(broken("once", format!("{count} attempts of one map task"))),
+        }
+    }
+
     fn judge(&self) -> Option<Failure> {
         let success = match checks::success(&self.model) {
             Ok(Some(success)) => success,
@@ -219,19 +240,30 @@ fn another_plan(guards: Guards) -> Option<Failure> {
     })
 }
 
-/// A map task takes several leases. Its worker lives, so no other one may take it over.
+/// A map task takes several leases.
 fn a_long_task(guards: Guards) -> Option<Failure> {
+    one_attempt(guards, Duration::from_secs(1))
+}
+
+/// A map task takes longer than any message stays hidden.
+fn a_task_of_a_day(guards: Guards) -> Option<Failure> {
+    one_attempt(guards, Duration::from_secs(60 * 60))
+}
+
+/// A map task reads 120 objects, eight at once, each for this long. A lease is five such times. Its
+/// worker lives, so no other one may take it over.
+fn one_attempt(guards: Guards, read: Duration) -> Option<Failure> {
     let mut profile = Profile::default();
     profile.objects.get = Call {
-        latency: Latency::Constant(Duration::from_secs(1)),
-        timeout: Duration::from_secs(60),
+        latency: Latency::Constant(read),
+        timeout: 60 * read,
         ..Call::default()
     };
     let inputs = ["a\n"; 120];
     let mut stage = Stage::new(guards, profile, &inputs);
     stage.definition.split_bytes = 1 << 30;
-    stage.definition.lease_ms = 5_000;
-    stage.play(Duration::from_secs(24 * 60 * 60), async {
+    stage.definition.lease_ms = 5 * read.as_millis() as u64;
+    stage.play(24 * 60 * 60 * read, async {
         let (_, actor, _) = stage.begin().await;
         let other = stage.process("other");
         let helper = stage.actor(&other);
@@ -239,10 +271,57 @@ fn a_long_task(guards: Guards) -> Option<Failure> {
         if let Some(failure) = stage.end(&actor).await {
             return Some(failure);
         }
-        match stage.mappers.load(Ordering::Relaxed) {
-            1 => None,
-            count => Some(broken("once", format!("{count} attempts of one map task"))),
+        stage.once()
+    })
+}
+
+/// A planner dies before its plan won. The next one finds less input.
+fn a_planner_that_dies(guards: Guards) -> Option<Failure> {
+    let mut stage = Stage::new(guards, slow(), &["a b\n", "c d\n"]);
+    stage.definition.failed_max = 1;
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (process, actor, register) = stage.begin().await;
+        drop(process.runtime().spawn(async move { actor.run().await }));
+        stage.manifest(&register, "p-00000").await;
+        process.crash();
+        let deleted = stage.model.objects.delete(&Path::from("in/001")).await;
+        deleted.expect("a cloud without faults");
+        let ended = stage.actor(&stage.process("second")).run().await;
+        match ended {
+            Ok(register) if register.state == State::Publishing => None,
+            ended => Some(broken("live", format!("{ended:?}"))),
         }
+    })
+}
+
+/// A reducer dies when it has all messages, before it won.
+fn a_reducer_that_dies(guards: Guards) -> Option<Failure> {
+    let stage = Stage::new(guards, slow(), &["a b\n"]).queue();
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (process, actor, register) = stage.begin().await;
+        drop(process.runtime().spawn(async move { actor.run().await }));
+        stage.manifest(&register, "r-00000").await;
+        process.crash();
+        stage.end(&stage.actor(&stage.process("second"))).await
+    })
+}
+
+/// The winner's put of a map task is lost, and nothing says so.
+fn a_winner_without_an_answer(guards: Guards) -> Option<Failure> {
+    let mut stage = Stage::new(guards, slow(), &["a b\n"]);
+    stage.definition.split_bytes = 1 << 30;
+    stage.definition.lease_ms = 60_000;
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (process, actor, register) = stage.begin().await;
+        let ended = process.runtime().spawn(async move { actor.run().await });
+        stage.manifest(&register, "m-00000").await;
+        let mut lossy = slow();
+        lossy.domains.write.faults.lost_request = 1_000;
+        stage.model.set_profile(lossy);
+        stage.model.clock.sleep(Duration::from_secs(3)).await;
+        stage.model.set_profile(slow());
+        drop(ended.await);
+        stage.judge().or_else(|| stage.once())
     })
 }
 
