@@ -667,12 +667,13 @@ def test_a_member_whose_data_differs_is_found_by_comparison_and_made_equal(tmp_p
         cluster.await_whole()
         cluster.await_chains(cluster.are_whole)
         n3 = cluster.members["n3"]
-        n3.client().create_domain(DomainName="domain")
-        put(n3.client(), "domain", "item", n="a value that is right")
+        sdb = n3.client()
+        sdb.create_domain(DomainName="domain")
+        put(sdb, "domain", "item", n="a value that is right")
         # So much that it takes a while to be made equal.
         values = [str(number) * 1000 for number in range(10)]
         for number in range(300):
-            put(n3.client(), "domain", f"item-{number}", n=values)
+            put(sdb, "domain", f"item-{number}", n=values)
         cluster.kill("n3")
         cluster.await_roles(lambda roles: roles["n3"] == "out")
         folder = n3.data / "chains" / "1"
