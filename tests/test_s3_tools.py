@@ -118,8 +118,9 @@ def test_errors_say_what_to_do(fader, tmp_path):
 
 def test_the_aws_command_line_syncs(server, bucket, photos, tmp_path):
     def aws(*arguments):
+        # It waits for a reply without end: one that it misreads fails the test.
         result = subprocess.run(
-            [AWS, "s3", *arguments],
+            [AWS, "--cli-read-timeout", "0", "s3", *arguments],
             env=servers.environment(tmp_path, **servers.signing(server.url)),
             capture_output=True, text=True, timeout=120,
         )

@@ -30,7 +30,7 @@ use fader_services::request::own;
 use fader_services::simpledb::{Code, Error, SimpleDb};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{Mutex, Notify};
@@ -126,6 +126,9 @@ impl RequestHandler {
     ) -> Response<Outgoing> {
         progress.enter(Phase::Body);
         let (parts, incoming) = request.into_parts();
+        // botocore keeps a reply in place of 100 Continue in mind for its connection, and misreads
+        // the next one.
+        let is_last = parts.headers.contains_key(EXPECT) && incoming.is_end_stream();
         // It stays where it is: a future of all services is large, and slow to move.
         let answer = pin!(async {
             if let Err(refusal) = origin::check_http(&parts) {
@@ -147,7 +150,10 @@ impl RequestHandler {
             error_response(&internal_error(), &request_id()).map(Outgoing::from)
         });
         progress.enter(Phase::Rest);
-        response
+        match is_last {
+            true => closing(response),
+            false => response,
+        }
     }
 
     /// Answers a request of the services whose bodies are gathered.

@@ -6,10 +6,7 @@
 mod asking;
 mod client;
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use fader_node::coordinator::SESSION;
 use fader_node::{Call, Node, Wiring};
 use fader_services::level::ConsistencyOptions;
 use fader_services::simpledb::{Code, Request};
@@ -28,11 +25,10 @@ async fn members_are(node: &Node, expected: &[&str]) {
     };
     let waiting = async {
         while serve() != expected {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
     };
-    let patience = Duration::from_secs(60);
-    tokio::time::timeout(patience, waiting).await.unwrap();
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
 }
 
 fn get_of(item: &str) -> Request {
@@ -54,9 +50,26 @@ async fn read_after(node: &Node, token: Bytes) -> Said {
         .await
 }
 
+/// The operator says so, as soon as the member has a session.
+async fn go_on_with_n3(node: &Node) {
+    let cluster = node.cluster().unwrap();
+    let told = async {
+        loop {
+            let (newest, _) = cluster.status();
+            assert_eq!(newest.unwrap().lossy.count, 0, "no member begins by itself");
+            match cluster.restore("n3") {
+                Ok(()) => return,
+                Err(error) => assert_eq!(error.code, ErrorCode::StateConflict, "{error}"),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
+}
+
 async fn goes_on_with_less(wiring: Wiring) {
     let folder = tempfile::tempdir().unwrap();
-    let node = three(&folder, wiring);
+    let node = three_for(&folder, wiring, LONG);
     node.ready().await.unwrap();
     create_domain(&node, "orders", Mode::Strong).await;
     write(&node, put("orders", "i", "1"), strong())
@@ -69,7 +82,7 @@ async fn goes_on_with_less(wiring: Wiring) {
         "all serve"
     );
     // The third one is absent while others acknowledge, to a session and under a name.
-    cluster.kill("n3").unwrap();
+    kill(&node, "n3");
     members_are(&node, &["n1", "n2"]).await;
     let with_session = ConsistencyOptions {
         session: Some(Bytes::new()),
@@ -78,22 +91,17 @@ async fn goes_on_with_less(wiring: Wiring) {
     let told = write(&node, put("orders", "i", "2"), with_session.clone()).await;
     let token = told.unwrap().session.unwrap();
     // Both that have everything are lost with their disks; one came back with an empty one.
-    cluster.kill("n1").unwrap();
-    cluster.kill("n2").unwrap();
+    kill(&node, "n1");
+    kill(&node, "n2");
     std::fs::remove_dir_all(folder.path().join("n1")).unwrap();
     let n2 = folder.path().join("n2");
     std::fs::rename(&n2, folder.path().join("kept")).unwrap();
-    tokio::time::sleep(2 * SESSION).await;
     assert!(refusal("n3").contains("does not run"));
     let codes = ["n3", "n9"].map(|name| cluster.restore(name).unwrap_err().code);
     assert_eq!(codes, [ErrorCode::StateConflict, ErrorCode::NotFound]);
     cluster.restart("n1").unwrap();
     cluster.restart("n3").unwrap();
-    tokio::time::sleep(SESSION).await;
-    let (newest, _) = cluster.status();
-    assert_eq!(newest.unwrap().lossy.count, 0, "no member begins by itself");
-    // The operator says so.
-    cluster.restore("n3").unwrap();
+    go_on_with_n3(&node).await;
     assert_eq!(values(&node, "orders", "i", strong()).await, ["1"]);
     members_are(&node, &["n1", "n3"]).await;
     // A session that saw more is told, once; the name is free.

@@ -16,7 +16,7 @@ use fader_services::level::{
 use fader_services::simpledb::{Code, Error, Expected, Limits, Reply, Request};
 
 use asking::Ask as _;
-use fader_services::{Mode, Reason};
+use fader_services::Mode;
 
 use client::*;
 
@@ -256,57 +256,56 @@ fn epoch(node: &Node) -> Option<u64> {
     newest.map(|newest| newest.epoch)
 }
 
-/// Each member is cut off from the others, and one of them takes a write of the session.
-async fn write_at_one(session: &mut Session<'_>, item: &str) -> Option<u32> {
-    part(session.node);
-    let written = session.ask(put("carts", item, "1"), eventual(1, 1)).await;
-    match written {
-        (Ok(_), told) => told.stamp.map(|stamp| stamp.node),
-        // No member had a lease any more.
-        (Err(_), _) => None,
-    }
+/// Which member alone takes what any may.
+fn ask_only(node: &Node, name: &str) {
+    node.cluster().unwrap().ask_only(Some(name)).unwrap();
 }
 
-/// Apart, with sessions that outlast the test, members stay as they are. Only a head whose
-/// promotion is not confirmed gives others up (SL-1), so what is looked at was taken elsewhere.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_lags_waits_for_what_a_session_has_seen() {
-    let folder = tempfile::tempdir().unwrap();
-    let node = three_for(&folder, Wiring::Star, Duration::from_secs(600));
+/// Members take it in turn.
+fn ask_any(node: &Node) {
+    node.cluster().unwrap().ask_only(None).unwrap();
+}
+
+/// Three members that serve, with sessions that outlast the test. Apart, they stay as they are.
+async fn three_that_stay(folder: &tempfile::TempDir) -> Node {
+    let node = three_for(folder, Wiring::Star, LONG);
     node.ready().await.unwrap();
     create_domain(&node, "carts", Mode::Mixed).await;
     whole(&node).await;
-    let mut attempt = 0;
-    let (mut session, item) = loop {
-        let item = format!("i{attempt}");
-        let mut session = Session::begin(&node);
-        let holder = write_at_one(&mut session, &item).await;
-        if holder.is_some_and(|holder| holder != 1) {
-            break (session, item);
-        }
-        // Members take it in turn.
-        node.cluster().unwrap().heal();
-        whole(&node).await;
-        attempt += 1;
-        assert!(attempt < 20, "the head takes every write");
-    };
-    let mut shown = Vec::new();
-    for _member in 0..3 {
-        shown.push(values(&node, "carts", &item, eventual(1, 1)).await);
+    node
+}
+
+/// Each member is cut off from the others, and n2 takes a write of the session.
+async fn write_at_n2(session: &mut Session<'_>, item: &str) {
+    part(session.node);
+    ask_only(session.node, "n2");
+    let told = session.write(put("carts", item, "1"), eventual(1, 1)).await;
+    assert_eq!(told.stamp.unwrap().node, 2);
+    ask_any(session.node);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_lags_waits_for_what_a_session_has_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = three_that_stay(&folder).await;
+    let mut session = Session::begin(&node);
+    write_at_n2(&mut session, "i").await;
+    for (name, expected) in [("n1", None), ("n2", Some("1")), ("n3", None)] {
+        ask_only(&node, name);
+        let shown = values(&node, "carts", "i", eventual(1, 1)).await;
+        assert_eq!(shown, Vec::from_iter(expected), "{name}");
     }
-    shown.sort();
-    let lags: Vec<String> = Vec::new();
-    assert_eq!(shown, [lags.clone(), lags, vec!["1".to_owned()]]);
+    ask_any(&node);
     for _member in 0..3 {
-        let followed = session.values("carts", &item, eventual(1, 1)).await;
+        let followed = session.values("carts", "i", eventual(1, 1)).await;
         assert_eq!(followed, ["1"]);
     }
-    let put = put("carts", &item, "2");
-    session.write(put, eventual(1, 1)).await;
+    session.write(put("carts", "i", "2"), eventual(1, 1)).await;
     node.cluster().unwrap().heal();
-    for _member in 0..3 {
-        let both = session.values("carts", &item, eventual(1, 1)).await;
-        assert_eq!(both, ["1", "2"]);
+    for name in ["n1", "n2", "n3"] {
+        ask_only(&node, name);
+        let both = session.values("carts", "i", eventual(1, 1)).await;
+        assert_eq!(both, ["1", "2"], "{name}");
     }
     node.close().await;
 }
@@ -314,73 +313,71 @@ async fn a_member_that_lags_waits_for_what_a_session_has_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_told_that_what_it_wrote_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let node = three(&folder, Wiring::Star);
-    node.ready().await.unwrap();
-    create_domain(&node, "carts", Mode::Mixed).await;
+    let node = three_that_stay(&folder).await;
     let mut session = Session::begin(&node);
-    let mut number = 0;
-    let holder = loop {
-        number += 1;
-        let item = format!("i{number}");
-        if let Some(holder) = write_at_one(&mut session, &item).await {
-            break holder;
-        }
-        node.cluster().unwrap().heal();
-        whole(&node).await;
-    };
-    let item = format!("i{number}");
-    let holder = format!("n{holder}");
-    node.cluster().unwrap().kill(&holder).unwrap();
+    write_at_n2(&mut session, "i").await;
+    kill(&node, "n2");
     node.cluster().unwrap().heal();
-    node.ready().await.unwrap();
+    is_given_up(&node, 2).await;
     for level in [strong(), eventual(1, 1)] {
         let mut copy = Session {
             token: session.token.clone(),
             ..session
         };
-        // It waits until the holder is given up.
-        let gone = loop {
-            match copy.try_values("carts", &item, level.clone()).await.0 {
-                Err(error) if error.code == Code::ServiceUnavailable => {}
-                other => break other,
-            }
-        };
+        let gone = copy.try_values("carts", "i", level.clone()).await.0;
         let gone = gone.unwrap_err();
         assert_eq!(gone.code, Code::TentativeValueLost, "{gone}");
         // The next token goes on without it.
-        let values = copy.try_values("carts", &item, level).await.0.unwrap();
+        let values = copy.try_values("carts", "i", level).await.0.unwrap();
         assert!(values.is_empty());
     }
     node.close().await;
 }
 
+/// Waits until a member has no place any more, and the others know it.
+async fn is_given_up(node: &Node, number: u32) {
+    let is_so = || {
+        let (newest, members) = node.cluster().unwrap().status();
+        newest.is_some_and(|newest| {
+            let serve = members.iter().filter(|member| member.role.is_some());
+            let mut known = serve.map(|member| member.epoch == newest.epoch);
+            newest.members.iter().all(|member| member.node.0 != number) && known.all(|it| it)
+        })
+    };
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_missed_its_quorum_is_named_by_the_token() {
     let folder = tempfile::tempdir().unwrap();
-    let node = three(&folder, Wiring::Star);
-    node.ready().await.unwrap();
-    create_domain(&node, "carts", Mode::Mixed).await;
-    for attempt in 0.. {
-        let item = format!("the item of attempt {attempt}");
-        let mut session = Session::begin(&node);
-        // The token of a session that has seen something, and nothing unsettled.
-        session.values("carts", &item, strong()).await;
-        let before = session.token.len();
-        cut_off_n3(&node);
-        let (missed, _) = session.ask(put("carts", &item, "1"), eventual(1, 3)).await;
-        // Unless all three had it before they were apart.
-        if let Err(error) = missed {
-            assert_eq!(error.code, Code::ServiceUnavailable);
+    let node = three_that_stay(&folder).await;
+    let mut session = Session::begin(&node);
+    // The token of a session that has seen something, and nothing unsettled.
+    session.values("carts", "i", strong()).await;
+    let before = session.token.len();
+    cut_off_n3(&node);
+    ask_only(&node, "n1");
+    let asking = session.ask(put("carts", "i", "1"), eventual(1, 3));
+    let given_up = async {
+        while values(&node, "carts", "i", eventual(1, 1)).await != ["1"] {
+            tokio::time::sleep(LOOK).await;
         }
-        node.cluster().unwrap().heal();
-        whole(&node).await;
-        // The one that is cut off says nothing any more.
-        if before + item.len() < session.token.len() {
-            assert_eq!(session.values("carts", &item, strong()).await, ["1"]);
-            break;
-        }
-        assert!(attempt < 20, "the token never names the write");
-    }
+        // No other one is left that could have it.
+        kill(&node, "n3");
+    };
+    let ((missed, _), ()) = tokio::join!(asking, given_up);
+    assert_eq!(missed.unwrap_err().code, Code::ServiceUnavailable);
+    ask_any(&node);
+    node.cluster().unwrap().heal();
+    node.cluster().unwrap().restart("n3").unwrap();
+    whole(&node).await;
+    assert!(before < session.token.len());
+    assert_eq!(session.values("carts", "i", strong()).await, ["1"]);
     node.close().await;
 }
 
@@ -405,46 +402,34 @@ fn cut_off_n3(node: &Node) {
 /// on. `follows` is of the same session, or of one that has read the first; it is taken elsewhere.
 async fn is_above_what_was_seen_elsewhere(is_written: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let node = three(&folder, Wiring::Star);
-    node.ready().await.unwrap();
-    create_domain(&node, "carts", Mode::Mixed).await;
-    for attempt in 0..60 {
-        let before = epoch(&node);
-        let item = format!("i{attempt}");
-        let (mut one, mut other) = (Session::begin(&node), Session::begin(&node));
-        part(&node);
-        let mut unknown = Box::pin(write(&node, replace(&item, "0"), strong()));
-        // It is in the head's queue now, and cannot be confirmed.
-        let pending = tokio::time::timeout(Duration::ZERO, &mut unknown).await;
-        assert!(pending.is_err());
-        let (_, first) = one.ask(replace(&item, "1"), eventual(1, 1)).await;
-        let is_at_head = first.stamp.is_some_and(|stamp| stamp.node == 1);
-        let mut second = None;
-        if is_at_head {
-            let session = if is_written { &mut one } else { &mut other };
-            for _member in 0..3 {
-                let read = session.try_values("carts", &item, eventual(1, 1)).await.0;
-                if is_written || read.is_ok_and(|values| values == ["1"]) {
-                    break;
-                }
-            }
-            let told = session.ask(replace(&item, "2"), eventual(1, 1)).await.1;
-            second = told.stamp;
-        }
-        let is_elsewhere = second.is_some_and(|stamp| stamp.node != 1);
-        let is_one_epoch = epoch(&node) == before;
-        node.cluster().unwrap().heal();
-        drop(unknown.await);
-        whole(&node).await;
-        if is_elsewhere && is_one_epoch {
-            assert!(first.stamp < second);
-            for session in [&mut one, &mut other] {
-                assert_eq!(session.values("carts", &item, barrier()).await, ["2"]);
-            }
-            return node.close().await;
-        }
+    let node = three_that_stay(&folder).await;
+    let before = epoch(&node);
+    let (mut one, mut other) = (Session::begin(&node), Session::begin(&node));
+    part(&node);
+    let mut unknown = Box::pin(write(&node, replace("i", "0"), strong()));
+    // It is in the head's queue now, and cannot be confirmed.
+    let pending = tokio::time::timeout(Duration::ZERO, &mut unknown).await;
+    assert!(pending.is_err());
+    ask_only(&node, "n1");
+    let first = one.write(replace("i", "1"), eventual(1, 1)).await.stamp;
+    assert_eq!(first.map(|stamp| stamp.node), Some(1));
+    if !is_written {
+        assert_eq!(other.values("carts", "i", eventual(1, 1)).await, ["1"]);
     }
-    panic!("the two writes are never taken by the members that are meant");
+    ask_only(&node, "n2");
+    let session = if is_written { &mut one } else { &mut other };
+    let second = session.write(replace("i", "2"), eventual(1, 1)).await.stamp;
+    assert_eq!(second.map(|stamp| stamp.node), Some(2));
+    assert_eq!(epoch(&node), before);
+    ask_any(&node);
+    node.cluster().unwrap().heal();
+    drop(unknown.await);
+    whole(&node).await;
+    assert!(first < second);
+    for session in [&mut one, &mut other] {
+        assert_eq!(session.values("carts", "i", barrier()).await, ["2"]);
+    }
+    node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -466,51 +451,40 @@ fn milliseconds() -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_write_is_told_that_another_one_stands() {
     let folder = tempfile::tempdir().unwrap();
-    let node = three(&folder, Wiring::Star);
-    node.ready().await.unwrap();
-    create_domain(&node, "carts", Mode::Mixed).await;
-    let mut seq = 0;
-    let (mut late, item) = loop {
-        seq += 1;
-        assert!(seq < 50, "the one that is cut off never takes a write");
-        let item = format!("i{seq}");
-        let mut late = Session::begin(&node);
-        cut_off_n3(&node);
-        let consistency = named(seq, eventual(1, 1));
-        let (_, told) = late.ask(replace(&item, "late"), consistency).await;
-        if let Some(stamp) = told.stamp.filter(|stamp| stamp.node == 3) {
-            // Of two writes of one millisecond the one at the later member stands.
-            while milliseconds() <= stamp.clock {
-                tokio::task::yield_now().await;
-            }
-            break (late, item);
-        }
-        node.cluster().unwrap().heal();
-        whole(&node).await;
-    };
+    let node = three_that_stay(&folder).await;
+    let mut late = Session::begin(&node);
+    cut_off_n3(&node);
+    ask_only(&node, "n3");
+    let told = late
+        .write(replace("i", "late"), named(1, eventual(1, 1)))
+        .await;
+    let stamp = told.stamp.unwrap();
+    assert_eq!(stamp.node, 3);
+    // Of two writes of one millisecond the one at the later member stands.
+    while milliseconds() <= stamp.clock {
+        tokio::time::sleep(LOOK).await;
+    }
     // It is settled when the one that is cut off is given up.
-    // The one that is cut off may take it, and then nothing is known of it.
-    let stands = loop {
-        let asked = replace(&item, "stands");
-        match write(&node, asked, settled(eventual(1, 1))).await {
-            Ok(stands) => break stands,
-            Err(error) => assert_eq!(error.reason, Some(Reason::Lost), "{error:?}"),
-        }
-    };
+    kill(&node, "n3");
+    ask_only(&node, "n1");
+    let stands = write(&node, replace("i", "stands"), settled(eventual(1, 1))).await;
+    let stands = stands.unwrap();
     assert_eq!(stands.outcome, Some(Outcomes::single(Outcome::Applied)));
+    ask_any(&node);
     node.cluster().unwrap().heal();
+    node.cluster().unwrap().restart("n3").unwrap();
     whole(&node).await;
-    let (values, told) = late.try_values("carts", &item, strong()).await;
+    let (values, told) = late.try_values("carts", "i", strong()).await;
     assert_eq!(values.unwrap(), ["stands"]);
     let [notice] = told.settled[..] else {
         panic!("one write is told of: {told:?}");
     };
-    let name = named(seq, strong()).request.unwrap();
+    let name = named(1, strong()).request.unwrap();
     assert_eq!(level::show_name(&notice.name), level::show_name(&name));
     assert_eq!(notice.outcome, Outcome::Superseded(None));
     // Under its name, too.
-    let again = named(seq, settled(eventual(1, 1)));
-    let again = write(&node, replace(&item, "late"), again).await.unwrap();
+    let again = named(1, settled(eventual(1, 1)));
+    let again = write(&node, replace("i", "late"), again).await.unwrap();
     let superseded = Outcomes::single(Outcome::Superseded(None));
     assert_eq!(again.outcome, Some(superseded));
     node.close().await;

@@ -286,7 +286,7 @@ fn sdk(score: &mut Score, _: &Course) -> Result<bool> {
     // On two cores: at any time some tests wait for clocks and leases.
     let lanes = [
         "-n",
-        "4",
+        "6",
         "--dist",
         "loadfile",
         // The order of tests/conftest.py: files of minutes first.

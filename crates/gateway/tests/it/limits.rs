@@ -293,6 +293,31 @@ async fn http_1_0_is_answered_and_closed() {
 }
 
 #[tokio::test]
+async fn a_reply_in_place_of_100_continue_is_the_last_of_its_connection() {
+    let server = Server::start(anonymous()).await;
+    let request = |form: &str| {
+        let expecting = "Host: localhost\r\nExpect: 100-continue\r\n";
+        post(form).replace("Host: localhost\r\n", expecting)
+    };
+    // Nothing is asked for where the body is empty.
+    let empty = format!("/?{LIST}");
+    let mut connection = server.connect().await;
+    let asked = request("").replacen(" / ", &format!(" {empty} "), 1);
+    connection.write_all(asked.as_bytes()).await.unwrap();
+    let reply = read_all(&mut connection).await;
+    assert_eq!(outcome(&reply), (200, ""), "{reply}");
+    assert!(reply.contains("connection: close\r\n"), "{reply}");
+    // A body that is asked for leaves it open.
+    let reply = server.exchange(request(LIST).as_bytes()).await;
+    assert!(
+        reply.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"),
+        "{reply}"
+    );
+    assert!(!reply.contains("connection: close\r\n"), "{reply}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn an_idle_connection_gives_way_strangers_first() {
     let server = Server::start(Settings {
         connections_max: 2,

@@ -46,6 +46,40 @@ impl Cluster {
         Ok(())
     }
 
+    /// Ends the session of a member that was killed, as if its time were over.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, or it runs: a lease of its may hold.
+    pub fn end_session(&self, name: &str) -> Result<(), ClusterError> {
+        let slot = self.slot(name)?;
+        if slot.running.read().is_some() {
+            return Err(ClusterError::conflict(format!("{name} runs")));
+        }
+        let node = *slot.node.lock();
+        let sessions = self.coordinator.sessions().into_iter();
+        sessions
+            .filter(|session| Some(session.node) == node)
+            .for_each(|session| self.coordinator.close(session));
+        Ok(())
+    }
+
+    /// Has this member alone take what any member may take; without a name, any takes it again.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when there is no such member, or it has no number yet.
+    pub fn ask_only(&self, name: Option<&str>) -> Result<(), ClusterError> {
+        let node = match name {
+            Some(name) => {
+                let number = *self.slot(name)?.node.lock();
+                let missing = || ClusterError::conflict(format!("{name} was never a member"));
+                Some(number.ok_or_else(missing)?)
+            }
+            None => None,
+        };
+        *self.asked.write() = node;
+        Ok(())
+    }
+
     /// Holds a member up for a time, as a process that is stopped and continued.
     ///
     /// # Errors

@@ -75,6 +75,8 @@ impl Cluster {
             .members
             .iter()
             .filter(|member| member.role == Role::Serving);
+        let asked = *self.asked.read();
+        let serving = serving.filter(|member| asked.is_none_or(|asked| asked == member.node));
         let running = serving.filter_map(|member| Some((member.node, self.member(member.node)?)));
         let mut members: Vec<_> = running.collect();
         if !members.is_empty() {

@@ -161,6 +161,8 @@ pub struct Cluster {
     is_lone: bool,
     /// Who answers the next read.
     pub(crate) next: AtomicUsize,
+    /// The one that alone takes what any may, where a test has said so.
+    asked: RwLock<Option<NodeId>>,
     /// For requests that several members may be asked.
     pub(crate) names: OwnNames,
     pub(crate) scans: Semaphore,
@@ -267,6 +269,7 @@ impl Cluster {
             process: parts.process,
             is_lone: parts.is_lone,
             next: AtomicUsize::new(0),
+            asked: RwLock::new(None),
             names: OwnNames::default(),
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),

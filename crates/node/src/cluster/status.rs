@@ -22,6 +22,8 @@ pub struct MemberStatus {
     pub epoch: u64,
     /// The last entry it knows committed.
     pub commit_index: u64,
+    /// Blocks of objects that it holds.
+    pub blocks: u64,
 }
 
 impl Cluster {
@@ -51,6 +53,7 @@ impl Cluster {
                 side: node.map_or(0, |node| self.links.side(node)),
                 epoch: counters.map_or(0, |counters| counters.epoch),
                 commit_index: counters.map_or(0, |counters| counters.commit_index),
+                blocks: counters.map_or(0, |counters| counters.blocks.blocks),
             }
         });
         let members = members.collect();

@@ -15,6 +15,14 @@ use fader_services::simpledb::{AttributePut, Error, ItemPut, Limits, Reply, Requ
 
 use crate::asking::Ask as _;
 
+/// What a test waits for at most.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a condition is looked at.
+pub(crate) const LOOK: Duration = Duration::from_millis(1);
+/// Of sessions that outlast a test: members are given up when it says so, and not when the machine
+/// is slow.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
 pub(crate) fn account() -> AccountId {
     AccountId("000000000001".to_owned())
 }
@@ -180,6 +188,13 @@ pub(crate) fn named(seq: u64, consistency: ConsistencyOptions) -> ConsistencyOpt
     }
 }
 
+/// Kills a member, whose session is over at once.
+pub(crate) fn kill(node: &Node, name: &str) {
+    let cluster = node.cluster().unwrap();
+    cluster.kill(name).unwrap();
+    cluster.end_session(name).unwrap();
+}
+
 /// Waits until all members serve, and know it.
 pub(crate) async fn whole(node: &Node) {
     let cluster = node.cluster().unwrap();
@@ -193,9 +208,8 @@ pub(crate) async fn whole(node: &Node) {
     };
     let whole = async {
         while !is_whole() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK).await;
         }
     };
-    let patience = Duration::from_secs(60);
-    tokio::time::timeout(patience, whole).await.unwrap();
+    tokio::time::timeout(PATIENCE, whole).await.unwrap();
 }
