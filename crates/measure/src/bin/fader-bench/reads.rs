@@ -76,22 +76,23 @@ async fn load(options: &Options) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     Ok(map)
 }
 
-/// Reads a second of one round; each read has a record, of which all is summed that a reader of
-/// SQLite's touches.
+/// Reads a second of one round, whose keys are made before. Each read has a record, of which all is
+/// summed that a reader of SQLite's touches.
 async fn round(
     options: &Options,
     draws: &mut Random,
     database: Option<(&Database, Level)>,
     map: &BTreeMap<Vec<u8>, Vec<u8>>,
 ) -> Result<f64> {
+    let keys = (0..options.reads).map(|_| key(draws.next() % options.records));
+    let keys: Vec<_> = keys.collect::<Result<_>>()?;
     let mut transaction = database.map(|(database, level)| database.begin(level));
     let mut sum = 0;
     let begin = Instant::now();
-    for _ in 0..options.reads {
-        let key = key(draws.next() % options.records)?;
+    for key in &keys {
         sum += match &mut transaction {
             Some(transaction) => {
-                let value = transaction.get(COLLECTION, &key).await?;
+                let value = transaction.get(COLLECTION, key).await?;
                 let value = value.context("a record is not there")?;
                 value.len() + usize::from(value[0])
             }
