@@ -130,6 +130,9 @@ class Proxy:
                 near.close()
                 continue
             far.settimeout(None)
+            # A part waits for no acknowledgment of the part before, which `held` would not have.
+            for stream in [near, far]:
+                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.pairs.append((source[1], near, far))
             for work in [(self._pass_on, near, far), (self._hold, far, near)]:
                 threading.Thread(target=work[0], args=work[1:], daemon=True).start()
@@ -183,9 +186,11 @@ class Proxy:
 
 def ports_of(process):
     """The local ports of a process's connections, in either family of addresses."""
-    folder = pathlib.Path(f"/proc/{process}/fd")
-    links = {link.readlink().name for link in folder.iterdir() if link.is_symlink()}
-    ports = set()
+    links, ports = set(), set()
+    for link in pathlib.Path(f"/proc/{process}/fd").iterdir():
+        # The process may close one meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            links.add(link.readlink().name)
     for table in ["tcp", "tcp6"]:
         for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
