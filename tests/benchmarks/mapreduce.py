@@ -70,34 +70,31 @@ ENGINES = {"polars": (POLARS, 1), "duckdb": (DUCKDB, 1), "datafusion": (DATAFUSI
 SKEWED_MEGABYTES, SKEWED_MEGABYTES_SMALL = 128, 2
 
 
-def write_words(folder, megabytes, vocabulary):
-    """Lines of words whose frequencies fall as Zipf's law says, with a long tail."""
-    chance = random.Random(36)
+def write_text(folder, megabytes, word):
+    """Lines of twelve words, each from a call of `word`."""
     folder.mkdir()
     for number in range(max(1, megabytes // FILE_MEGABYTES)):
         left = min(megabytes, FILE_MEGABYTES) << 20
         with open(folder / f"f{number:04}", "wb") as file:
             while 0 < left:
-                # The inverse of a distribution whose density is 1 / x.
-                words = [b"%x" % int(vocabulary ** chance.random()) for _ in range(10_000)]
+                words = [word() for _ in range(10_000)]
                 lines = b"\n".join(b" ".join(words[at : at + 12]) for at in range(0, 10_000, 12))
                 file.write(lines + b"\n")
                 left -= len(lines) + 1
+
+
+def write_words(folder, megabytes, vocabulary):
+    """Lines of words whose frequencies fall as Zipf's law says, with a long tail."""
+    chance = random.Random(36)
+    # The inverse of a distribution whose density is 1 / x.
+    write_text(folder, megabytes, lambda: b"%x" % int(vocabulary ** chance.random()))
 
 
 def write_skewed(folder, megabytes):
     """Half of the words are one; of the others none is there twice."""
     chance = random.Random(38)
-    folder.mkdir()
-    for number in range(max(1, megabytes // FILE_MEGABYTES)):
-        left = min(megabytes, FILE_MEGABYTES) << 20
-        with open(folder / f"f{number:04}", "wb") as file:
-            while 0 < left:
-                words = [b"the" if chance.random() < 0.5 else b"%x" % chance.getrandbits(48)
-                         for _ in range(10_000)]
-                lines = b"\n".join(b" ".join(words[at : at + 12]) for at in range(0, 10_000, 12))
-                file.write(lines + b"\n")
-                left -= len(lines) + 1
+    write_text(folder, megabytes,
+               lambda: b"the" if chance.random() < 0.5 else b"%x" % chance.getrandbits(48))
 
 
 def write_lines(folder, megabytes):

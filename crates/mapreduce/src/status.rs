@@ -180,7 +180,7 @@ fn phase_status(
             .map(|row| row.lost() as u32)
             .sum(),
         backups: count(&|row| row.has_backup),
-        ms: laps.last().map(|longest| (laps[laps.len() / 2], *longest)),
+        ms: median_and_longest(&laps),
         bytes_per_s: bytes.and_then(|bytes| rate(bytes, &laps)),
         stragglers: stragglers
             .map(|(number, _)| {
@@ -189,6 +189,11 @@ fn phase_status(
             })
             .collect(),
     }
+}
+
+/// Of milliseconds in their order.
+fn median_and_longest(laps: &[u64]) -> Option<(u64, u64)> {
+    laps.last().map(|longest| (laps[laps.len() / 2], *longest))
 }
 
 /// Bytes for each second of so many milliseconds of work.
@@ -219,6 +224,6 @@ fn complete(phases: &mut [PhaseStatus], success: &Success) {
             let bytes = success.counters.get("input bytes").copied();
             phase.bytes_per_s = rate(bytes.unwrap_or_default(), &laps);
         }
-        phase.ms = laps.last().map(|longest| (laps[laps.len() / 2], *longest));
+        phase.ms = median_and_longest(&laps);
     }
 }

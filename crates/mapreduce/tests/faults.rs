@@ -6,12 +6,13 @@ mod stage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fader_cloud::model::{Latency, Model, Profile};
+use fader_cloud::model::{Model, Profile};
 use fader_cloud::{Clock, Domains, Queues, ReadConsistency, Receive};
 use fader_mapreduce::{Definition, Output, Register, Shuffle, State, Worker};
 use proptest::test_runner::{Config, TestRunner};
 use stage::{
-    assert_clean, cloud, definition, lines, model, on_model, process, put, run, succeeded, worker,
+    assert_clean, cloud, definition, lines, model, on_model, process, put, run, slow, succeeded,
+    worker,
 };
 
 /// Three map tasks and two reduce tasks.
@@ -154,11 +155,7 @@ fn the_job_goes_on_without_the_worker_that_began_it() {
 
 #[test]
 fn a_task_has_one_winner_in_one_of_several_domains() {
-    let mut profile = Profile::default();
-    for call in profile.calls_mut() {
-        call.latency = Latency::Constant(Duration::from_millis(20));
-    }
-    let model = Model::new(profile);
+    let model = slow(Profile::default());
     let executor = model.executor.clone();
     executor.run(async {
         put(&model, "in/x", TEXT).await;
@@ -281,11 +278,7 @@ fn memory_bounds_runs_and_nothing_is_lost() {
 /// last component begins with `part` for an output.
 #[test]
 fn only_parts_are_named_like_parts() {
-    let mut profile = Profile::default();
-    for call in profile.calls_mut() {
-        call.latency = Latency::Constant(Duration::from_millis(20));
-    }
-    let model = Model::new(profile);
+    let model = slow(Profile::default());
     let executor = model.executor.clone();
     executor.run(async {
         let words: Vec<String> = (0..20_000).map(|n| format!("word{n}\n")).collect();
@@ -364,14 +357,10 @@ fn messages_that_are_lost_or_nonsense_are_sent_again_or_dropped() {
 
 #[test]
 fn input_that_changes_fails_the_job_by_name() {
-    let mut profile = Profile {
+    let model = slow(Profile {
         seed: 1,
         ..Profile::default()
-    };
-    for call in profile.calls_mut() {
-        call.latency = Latency::Constant(Duration::from_millis(20));
-    }
-    let model = Model::new(profile);
+    });
     let executor = model.executor.clone();
     executor.run(async {
         put(&model, "in/x", TEXT).await;

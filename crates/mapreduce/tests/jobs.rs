@@ -5,11 +5,11 @@ mod stage;
 use std::collections::BTreeMap;
 
 use fader_cloud::ErrorKind;
-use fader_cloud::model::{Latency, Model, Profile};
+use fader_cloud::model::{Model, Profile};
 use fader_mapreduce::{Codec, Definition, Format, Output, State};
 use stage::{
-    assert_clean, cloud, definition, lines, model, on_model, process, put, run, succeeded, text,
-    worker,
+    assert_clean, cloud, definition, lines, model, on_model, process, put, run, slow, succeeded,
+    text, worker,
 };
 
 const POEM: &str = "the quick brown fox\njumps over the lazy dog\nthe end\n";
@@ -474,11 +474,7 @@ impl fader_mapreduce::Places for Below {
 
 #[test]
 fn a_job_keeps_its_objects_where_its_register_says() {
-    let mut profile = Profile::default();
-    for call in profile.calls_mut() {
-        call.latency = Latency::Constant(std::time::Duration::from_millis(20));
-    }
-    let model = Model::new(profile);
+    let model = slow(Profile::default());
     let executor = model.executor.clone();
     executor.run(async {
         poems(&model).await;

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use fader_cloud::Cloud;
-use fader_cloud::model::{Model, Process, Profile, Skew};
+use fader_cloud::model::{Latency, Model, Process, Profile, Skew};
 use fader_mapreduce::{
     BuiltIn, Definition, Inline, Inputs, Output, Program, Register, Settings, State, Tools, Worker,
 };
@@ -25,6 +26,14 @@ impl Inputs for Folders {
         let prefix = Path::from(base.trim_start_matches("mem://"));
         Ok(Arc::new(PrefixStore::new(self.0.clone(), prefix)))
     }
+}
+
+/// A model whose calls take 20 ms each.
+pub(crate) fn slow(mut profile: Profile) -> Model {
+    for call in profile.calls_mut() {
+        call.latency = Latency::Constant(Duration::from_millis(20));
+    }
+    Model::new(profile)
 }
 
 pub(crate) fn model(seed: u64) -> Model {
