@@ -113,7 +113,7 @@ def test_a_rolling_restart_refuses_nothing(cluster):
             assert "may be a head again" in maintenance(cluster, name, "--off")
             load.resting.remove(name)
             load.await_more()
-    assert load.refused == [], cluster.log()
+    assert not load.refused, "\n".join([*load.refused, cluster.log()])
 
 
 def test_a_node_whose_chains_are_not_whole_is_not_to_be_stopped(cluster):
