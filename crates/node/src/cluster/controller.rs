@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fader_chain::controller::{ObservedState, Returning, first, next};
 use fader_chain::{Configuration, DiskId, NodeId, Progress};
 
+use super::hand_over::HandOver;
 use super::preferred_roles::PreferredRoles;
 use super::{Cluster, role};
 use crate::clock::monotonic_ms;
@@ -66,6 +67,7 @@ struct Acting {
     raised: Instant,
     preferred_roles: PreferredRoles,
     returning: Returning,
+    hand_over: HandOver,
 }
 
 /// Starts the controller of `cluster`.
@@ -81,6 +83,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
             raised: Instant::now(),
             preferred_roles: PreferredRoles::default(),
             returning: Returning::default(),
+            hand_over: HandOver::default(),
         };
         while let Some(cluster) = cluster.upgrade() {
             if cluster.is_closing.load(Ordering::Relaxed) {
@@ -168,7 +171,8 @@ fn control(cluster: &Cluster, acting: &mut Acting) -> bool {
     if let (Some(process), Some(newest)) = (&cluster.process, &newest) {
         let homeward = process.preferred_role_change(newest);
         let due = acting.preferred_roles.due(newest, homeward, Instant::now());
-        observed.role_change = process.relief(newest).or(due);
+        let wanted = process.relief(newest).or(due);
+        observed.role_change = acting.hand_over.due(cluster, newest, wanted);
     }
     if let Some(newest) = &newest {
         let now = Duration::from_millis(monotonic_ms());
@@ -203,7 +207,7 @@ fn control(cluster: &Cluster, acting: &mut Acting) -> bool {
         let mut living = observed.sessions.iter();
         living.any(|it| newest.serving().any(|node| node == it.node))
     };
-    let is_served = newest.as_ref().is_some_and(serves);
+    let is_served = newest.as_ref().is_some_and(serves) && !acting.hand_over.is_under_way();
     let (expected, wanted) = match newest {
         Some(newest) => (newest.epoch, next(&newest, &observed)),
         None => {

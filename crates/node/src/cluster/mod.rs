@@ -24,6 +24,7 @@ mod damage;
 mod failing;
 mod faults;
 pub(crate) mod forward_server;
+mod hand_over;
 pub(crate) mod joining;
 mod local_members;
 mod names;

@@ -341,6 +341,7 @@ impl ChainThread {
 
     pub(super) fn publish(&self) {
         self.shared.on_parked(self.requests.parked.len());
+        self.tell_hand_over();
         self.shared
             .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
     }

@@ -11,6 +11,7 @@ pub(crate) mod context;
 pub(crate) mod copying;
 mod fetching;
 mod folder;
+mod hand_over;
 mod holding;
 pub(crate) mod lease;
 pub(crate) mod local_network;

@@ -110,14 +110,18 @@ impl RequestTable {
 
     /// Whether the last step of this collection's change of mode waits for others.
     pub(crate) fn is_closing(&self, collection: CollectionId) -> bool {
-        let works = self.works.borrow();
-        let mut works = works.values();
-        works.any(|work| matches!(**work, PendingRequest::Close(other) if other == collection))
+        self.has(|work| matches!(*work, PendingRequest::Close(other) if other == collection))
     }
 
     /// Whether any request is in the thread's hands.
     pub(super) fn has_any(&self) -> bool {
         self.has_waiters() || !self.works.borrow().is_empty()
+    }
+
+    /// Whether a request in the thread's hands `is_so`, but for those that wait for their
+    /// collection.
+    pub(super) fn has(&self, is_so: impl Fn(&PendingRequest) -> bool) -> bool {
+        self.works.borrow().values().any(|work| is_so(work))
     }
 
     /// Takes a request.

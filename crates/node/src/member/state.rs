@@ -24,6 +24,14 @@ use crate::storage::log::LogStats;
 /// what its replica does by itself (REST-1).
 pub(super) const TICK_AT_REST: Duration = Duration::from_secs(1);
 
+/// The end of a head's role (HM-4): whether the thread was asked for it, and whether no strong
+/// write is under way.
+#[derive(Default)]
+pub(super) struct HandOver {
+    pub(super) is_asked: AtomicBool,
+    pub(super) is_ready: AtomicBool,
+}
+
 /// What the chain thread and the handles share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
@@ -54,6 +62,7 @@ pub(crate) struct Shared {
     waits: Mutex<(Vec<WaitReason>, Option<Instant>)>,
     /// Whether the thread does nothing since there is nothing to do.
     is_at_rest: AtomicBool,
+    pub(super) hand_over: HandOver,
     pub(crate) blockers: DrainBlockers,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
@@ -85,6 +94,7 @@ impl Shared {
             behind: Mutex::default(),
             waits: Mutex::default(),
             is_at_rest: AtomicBool::new(false),
+            hand_over: HandOver::default(),
             blockers: DrainBlockers::default(),
             _lock: lock,
         }

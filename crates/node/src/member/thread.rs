@@ -65,6 +65,8 @@ pub(crate) enum Job {
     Lease(Lease),
     /// The incarnation is over; another begins.
     Live(Identity),
+    /// The role of the head is to go to another member, or stays (HM-4).
+    HandOver(bool),
     /// A reader found that the store is damaged.
     Damaged(String),
     /// Bytes of these blocks are to go, if they have no row.
@@ -109,6 +111,8 @@ pub(crate) struct ChainThread {
     /// The lease, and the alarms of clocks that were heeded.
     pub(super) lease: Lease,
     pub(super) alarms: u64,
+    /// Whether the role of the head is to go to another member.
+    pub(super) hands_over: bool,
     /// Whether nothing is under way, and nothing came since that was found.
     is_at_rest: bool,
     /// When the replica was told the time last.
@@ -179,6 +183,7 @@ impl ChainThread {
             turned: VecDeque::new(),
             lease: Lease::default(),
             alarms: 0,
+            hands_over: false,
             is_at_rest: false,
             ticked_at: 0,
             looked_at: 0,
@@ -321,6 +326,7 @@ impl ChainThread {
             Job::Configuration(configuration) => self.on_configuration(configuration),
             Job::Lease(lease) => self.on_lease(lease),
             Job::Live(me) => self.live_again(me),
+            Job::HandOver(is_asked) => self.hands_over = is_asked,
             Job::Damaged(context) => {
                 self.shared.on_dequeued();
                 self.on_damage(context);
@@ -331,6 +337,9 @@ impl ChainThread {
     }
 
     pub(super) fn submit(&mut self, work: Box<PendingRequest>) {
+        if self.is_for_the_next_head(&work) {
+            return Self::leave_to_the_next_head(*work);
+        }
         let ask = match work.ask() {
             Ask::Gather(name) => self.gather(name, &work),
             ask => ask,
