@@ -58,6 +58,7 @@ def test_no_strong_read_is_stale_when_the_others_were_heard(cluster):
     cluster.set_back(paused, time.monotonic() - begun)
     cluster.members[paused].go_on()
     cluster.members[paused].await_told(TOLD)
+    assert cluster.members[paused].metric("fader_clock_alarms_total") > 0
     with concurrent.futures.ThreadPoolExecutor(READS) as beside:
         for read in [beside.submit(get, client, "domain", "item") for _ in range(READS)]:
             with contextlib.suppress(BotoCoreError, ClientError):

@@ -404,6 +404,11 @@ impl Node {
         self.router.refusals()
     }
 
+    /// How often the members here gave up their leases, since the lease clock stood still (CK-2).
+    pub fn clock_alarms(&self) -> u64 {
+        self.router.chains.system().clock_alarms()
+    }
+
     /// What went between this process and each other one of its cluster, by name.
     pub fn peers(&self) -> Vec<(String, PeerCounters)> {
         self.router.chains.peers()

@@ -82,7 +82,7 @@ impl<T, const N: usize> Group<T, N> {
 
 /// All metrics of a node.
 pub(super) fn about() -> Vec<About> {
-    let lone = NODE.about().chain(BLOCKS.about());
+    let lone = NODE.about().chain(BLOCKS.about()).chain(CLOCK.about());
     let of_chains = CHAIN
         .about()
         .chain(FORGOTTEN.about())
@@ -186,6 +186,16 @@ const BLOCKS: Group<Counters, 12> = Group {
             |it| it.blocks.garbage_waiting,
         ),
     ],
+};
+
+/// Of the process.
+const CLOCK: Group<u64, 1> = Group {
+    labels: &[],
+    metrics: [count(
+        "clock_alarms",
+        "Times that leases were given up, since the clock by which they end stood still",
+        |it| *it,
+    )],
 };
 
 const CHAIN: Group<Counters, 17> = Group {
@@ -402,11 +412,9 @@ impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let chains = self.0.chains();
         let counters = Counters::of_node(&chains);
-        for it in NODE.metrics.iter().chain(&BLOCKS.metrics) {
-            let kind = it.kind.metric_type();
-            let encoder = encoder.encode_descriptor(it.name, it.help, None, kind)?;
-            it.encode(&counters, encoder)?;
-        }
+        encode_all(&NODE, &counters, &mut encoder)?;
+        encode_all(&BLOCKS, &counters, &mut encoder)?;
+        encode_all(&CLOCK, &self.0.clock_alarms(), &mut encoder)?;
         let forgotten = chains.iter().flat_map(|(chain, it)| forgotten(*chain, it));
         encode_family(&FORGOTTEN, &forgotten.collect::<Vec<_>>(), &mut encoder)?;
         let chains = chains.into_iter();
@@ -444,6 +452,20 @@ fn forgotten(ChainId(chain): ChainId, counters: &Counters) -> [(FateLabel, u64);
         ("unknown", it.unknown),
     ]
     .map(|(fate, count)| (FateLabel { chain, fate }, count))
+}
+
+/// Each metric, without a label.
+fn encode_all<T, const N: usize>(
+    group: &Group<T, N>,
+    from: &T,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    for it in &group.metrics {
+        let kind = it.kind.metric_type();
+        let encoder = encoder.encode_descriptor(it.name, it.help, None, kind)?;
+        it.encode(from, encoder)?;
+    }
+    Ok(())
 }
 
 /// Each metric once for each label; nothing where there are none.

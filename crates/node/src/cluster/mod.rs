@@ -395,6 +395,11 @@ impl Cluster {
         self.members().next()
     }
 
+    /// How often the process gave up its leases, since its clock stood still.
+    pub(crate) fn clock_alarms(&self) -> u64 {
+        self.clocks.alarms()
+    }
+
     /// The members that run here.
     pub(crate) fn members(&self) -> impl Iterator<Item = Arc<Member>> {
         let members = self.slots.iter().map(|slot| slot.running.read());
