@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::{Payload, PayloadRef, Slot, Stamp};
+use fader_blink::{PageId, Payload, PayloadRef, Slot, Stamp};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, Usage};
 
 use self::scan::Scan;
@@ -246,7 +246,10 @@ impl Transaction {
     /// # Errors
     /// `NotFound`: no such collection. Of the cloud; `Malformed`: damaged pages.
     pub async fn get(&mut self, collection: &str, key: &[u8]) -> Result<Option<Bytes>> {
-        if let Some(record) = self.pooled(collection, key) {
+        let known = self.database.0.known().tree(collection);
+        if let Some((id, root)) = known
+            && let Some(record) = self.pooled(id, root, key)
+        {
             return Ok(record);
         }
         let found = self.database.collection(collection).await?;
@@ -255,15 +258,17 @@ impl Transaction {
 
     /// As [`Transaction::record`], where all is in memory and nothing overlays the pages. Most
     /// reads end here, without a copy of a page or of a collection's description.
-    fn pooled(&mut self, name: &str, key: &[u8]) -> Option<Option<Bytes>> {
+    pub(crate) fn pooled(
+        &mut self,
+        id: CollectionId,
+        root: PageId,
+        key: &[u8],
+    ) -> Option<Option<Bytes>> {
         let times = self.times();
         let inner = &self.database.0;
         if inner.options.has_reader_checkpoints {
             return None;
         }
-        let known = inner.known();
-        let collection = known.catalogue.collections.get(name)?;
-        let id = collection.id;
         if self.fresh.contains_key(&id) || self.own_write(id, key).is_some() {
             return None;
         }
@@ -272,7 +277,7 @@ impl Transaction {
             .lock()
             .expect("nothing panics while it is locked");
         let observed = &mut self.observed;
-        let read = pool.read(collection.root, key, times, |page, slot| {
+        let read = pool.read(root, key, times, |page, slot| {
             let newest = slot.newest();
             let is_monotonic = Level::Monotonic <= self.level;
             if is_monotonic || *observed < newest {
