@@ -63,7 +63,7 @@ pub use guard::Guard;
 pub use guard::without;
 pub use key::KeyRef;
 pub use marks::Marks;
-pub use page::{FORMAT, PAGE_BYTES_MAX, Page, PageId, Route, Slots};
+pub use page::{FORMAT, KeyTable, PAGE_BYTES_MAX, Page, PageId, Route, Slots};
 pub use record::{
     INLINE_BYTES_MAX, KEY_BYTES_MAX, Op, Payload, Pointer, RECORDS_BYTES_MAX, Record,
     decode_records, encode_records,

@@ -19,10 +19,14 @@
 //!
 //! [`Page::parse`] verifies all of that once, so that the accessors have nothing to fail on.
 
+mod table;
+
 use std::cmp::Ordering;
 use std::fmt;
 
 use bytes::Bytes;
+
+pub use self::table::KeyTable;
 
 use crate::envelope::Envelope;
 use crate::error::PageError;
@@ -427,8 +431,13 @@ impl Page {
 
     /// A leaf's slot.
     pub(crate) fn slot(&self, index: usize) -> SlotRef<'_> {
-        let (flags, start, end) = self.slot_bounds(index);
-        let mut rest = &self.body[start..end];
+        Self::slot_in(&self.body[self.offset(index)..self.offset(index + 1)])
+    }
+
+    /// A leaf's slot, of its bytes.
+    fn slot_in(slot: &[u8]) -> SlotRef<'_> {
+        let suffix = usize::from(u16::from_be_bytes([slot[0], slot[1]]));
+        let (flags, mut rest) = (slot[2], &slot[3 + suffix..]);
         let mut stamp = |is_there: bool| {
             is_there.then(|| {
                 let (bytes, after) = rest.split_first_chunk().expect("a verified slot");

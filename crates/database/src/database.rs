@@ -64,6 +64,14 @@ pub(crate) struct Known {
     pub(crate) read_at: Duration,
 }
 
+impl Known {
+    /// Id and root of a collection.
+    pub(crate) fn tree(&self, name: &str) -> Option<(CollectionId, PageId)> {
+        let found = self.catalogue.collections.get(name)?;
+        Some((found.id, found.root))
+    }
+}
+
 /// Work of this client that is under way or due.
 #[derive(Debug, Default)]
 pub(crate) struct Work {

@@ -102,7 +102,7 @@ impl Transaction {
 
     /// Those entries whose records have them, with a value of the range.
     async fn compare(
-        &self,
+        &mut self,
         collection: &Collection,
         index: &Index,
         range: &IndexRange,
@@ -117,7 +117,11 @@ impl Transaction {
         self.read_ahead(collection, parts.iter().map(|(_, _, key)| *key))
             .await?;
         for (place, value, key) in parts {
-            let Some(record) = self.record(collection, key).await? else {
+            let record = match self.pooled(collection.id, collection.root, key) {
+                Some(record) => record,
+                None => self.record(collection, key).await?,
+            };
+            let Some(record) = record else {
                 continue;
             };
             if range.matches(&index.field, &record, value) {

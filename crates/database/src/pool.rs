@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use fader_blink::{Page, PageId, Route, SlotRef};
+use fader_blink::{KeyTable, Page, PageId, Route, SlotRef};
 
 use crate::recency::Recency;
 use crate::store::Held;
@@ -18,16 +18,47 @@ struct Entry {
     seen: Duration,
     /// When a reader last asked for a checkpoint of this version.
     asked: Option<Duration>,
+    /// When a point read, or its coming, last put it before all others.
+    moved: Duration,
+    /// Point reads that came to this version.
+    reads: u32,
+    /// There from the read on that is number [`READS_BEFORE_TABLE`].
+    table: Option<KeyTable>,
 }
 
 impl Entry {
     fn bytes(&self) -> u64 {
-        self.held.page.body().len() as u64
+        let table = self.table.as_ref().map_or(0, KeyTable::bytes);
+        (self.held.page.body().len() + table) as u64
+    }
+
+    /// The slot of a key in this version.
+    fn look(&self, key: &[u8]) -> Result<SlotRef<'_>, Route> {
+        match &self.table {
+            Some(table) => self.held.page.look_by(table, key),
+            None => self.held.page.look(key),
+        }
     }
 }
 
+/// Point reads of one version of a leaf after which it gets a table of its keys. To make one takes
+/// as long as some hundreds of searches.
+const READS_BEFORE_TABLE: u32 = 64;
+/// A point read moves a page that was moved longer ago. So the order of last uses is right up to
+/// this time, and a read writes to few lines of memory.
+const MOVED_FOR: Duration = Duration::from_millis(50);
+
 /// The part of the pool that pages of upkeep alone may fill while readers want more: a quarter.
 const UPKEEP_PART: u64 = 4;
+
+/// When a point read is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// By the monotonic clock.
+    pub(crate) now: Duration,
+    /// Since when the store must have shown a leaf as the newest version.
+    pub(crate) since: Duration,
+}
 
 /// For what a page is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,27 +102,52 @@ impl Pool {
         Some((entry.held.clone(), entry.seen))
     }
 
-    /// Reads the slot of a key in a leaf that the store showed as the newest version at `since` or
-    /// later. None unless transactions have read all pages that lead to it. None also where a page
-    /// on the way has split since its parent was read.
+    /// Reads the slot of a key in a leaf that the store showed as the newest version late enough.
+    /// None unless transactions have read all pages that lead to it. None also where a page on the
+    /// way has split since its parent was read.
     pub(crate) fn read<T>(
         &mut self,
         root: PageId,
         key: &[u8],
-        since: Duration,
-        take: impl FnOnce(&Page, SlotRef<'_>) -> T,
+        times: Times,
+        mut take: impl FnMut(&Page, SlotRef<'_>) -> T,
     ) -> Option<T> {
         let mut id = root;
         for _ in 0..=u8::MAX {
-            let entry = self.read.touch(&id)?;
-            let page = &entry.held.page;
-            match page.look(key) {
-                Err(Route::Down(child)) => id = child,
-                Ok(slot) if since <= entry.seen => return Some(take(page, slot)),
+            let entry = self.read.get_mut(&id)?;
+            let step = match entry.look(key) {
+                Err(Route::Down(child)) => Err(child),
+                Ok(slot) if times.since <= entry.seen => Ok(take(&entry.held.page, slot)),
                 _ => return None,
+            };
+            entry.reads = entry.reads.saturating_add(1);
+            let is_often_read = entry.reads == READS_BEFORE_TABLE;
+            if entry.moved + MOVED_FOR <= times.now {
+                entry.moved = times.now;
+                self.read.touch(&id);
+            }
+            match step {
+                Err(child) => id = child,
+                Ok(taken) => {
+                    if is_often_read {
+                        self.make_table(id);
+                    }
+                    return Some(taken);
+                }
             }
         }
         None
+    }
+
+    /// Gives a leaf a table of its keys.
+    fn make_table(&mut self, id: PageId) {
+        let Some(entry) = self.read.get_mut(&id) else {
+            return;
+        };
+        entry.table = KeyTable::new(&entry.held.page);
+        let bytes = entry.bytes();
+        self.read.resize(&id, bytes);
+        self.make_room();
     }
 
     /// Takes a version that was read or written at `now`. An older version than the pool's is
@@ -106,6 +162,9 @@ impl Pool {
             held,
             seen: now,
             asked: None,
+            moved: now,
+            reads: 0,
+            table: None,
         };
         let bytes = entry.bytes();
         let was_read = self.read.remove(&id).is_some();
@@ -114,6 +173,11 @@ impl Pool {
             true => self.read.put(id, entry, bytes),
             false => self.upkeep.put(id, entry, bytes),
         }
+        self.make_room();
+    }
+
+    /// Forgets pages until the others have no more bytes than they may have.
+    fn make_room(&mut self) {
         while self.bytes_max < self.read.bytes() + self.upkeep.bytes()
             && self.read.len() + self.upkeep.len() > 1
         {

@@ -69,6 +69,17 @@ impl<K: Eq + Hash, V> Recency<K, V> {
         }
     }
 
+    /// A value has another number of bytes.
+    pub(crate) fn resize<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, bytes: u64)
+    where
+        K: Borrow<Q>,
+    {
+        if let Some(entry) = self.entries.peek_mut(key) {
+            self.bytes = self.bytes - entry.bytes + bytes;
+            entry.bytes = bytes;
+        }
+    }
+
     /// Removes a value.
     pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_blink::{Payload, PayloadRef, Slot, Stamp};
+use fader_blink::{PageId, Payload, PayloadRef, Slot, Stamp};
 use fader_cloud::{Cloud, Error, ErrorKind, Result, Usage};
 
 use self::scan::Scan;
@@ -18,6 +18,7 @@ use crate::database::Database;
 use crate::fresh::Fresh;
 use crate::index::{self, INDEXED_KEY_BYTES_MAX};
 use crate::level::Level;
+use crate::pool::Times;
 use crate::store::{Held, Store};
 use crate::tree::Freshness;
 
@@ -49,6 +50,8 @@ pub struct Transaction {
     pub(crate) fresh: BTreeMap<CollectionId, Fresh>,
     /// The last range that was read: the next one may go on behind it.
     scan: Option<Scan>,
+    /// The greatest stamp of a point read: the session's clock has passed it.
+    observed: Option<Stamp>,
 }
 
 /// The write set in one collection.
@@ -115,6 +118,7 @@ impl Transaction {
             held: 0,
             fresh: BTreeMap::new(),
             scan: None,
+            observed: None,
         }
     }
 
@@ -242,7 +246,10 @@ impl Transaction {
     /// # Errors
     /// `NotFound`: no such collection. Of the cloud; `Malformed`: damaged pages.
     pub async fn get(&mut self, collection: &str, key: &[u8]) -> Result<Option<Bytes>> {
-        if let Some(record) = self.pooled(collection, key) {
+        let known = self.database.0.known().tree(collection);
+        if let Some((id, root)) = known
+            && let Some(record) = self.pooled(id, root, key)
+        {
             return Ok(record);
         }
         let found = self.database.collection(collection).await?;
@@ -251,14 +258,17 @@ impl Transaction {
 
     /// As [`Transaction::record`], where all is in memory and nothing overlays the pages. Most
     /// reads end here, without a copy of a page or of a collection's description.
-    fn pooled(&self, name: &str, key: &[u8]) -> Option<Option<Bytes>> {
+    pub(crate) fn pooled(
+        &mut self,
+        id: CollectionId,
+        root: PageId,
+        key: &[u8],
+    ) -> Option<Option<Bytes>> {
+        let times = self.times();
         let inner = &self.database.0;
         if inner.options.has_reader_checkpoints {
             return None;
         }
-        let known = inner.known();
-        let collection = known.catalogue.collections.get(name)?;
-        let id = collection.id;
         if self.fresh.contains_key(&id) || self.own_write(id, key).is_some() {
             return None;
         }
@@ -266,14 +276,18 @@ impl Transaction {
             .pool
             .lock()
             .expect("nothing panics while it is locked");
-        let read = pool.read(collection.root, key, self.since(), |page, slot| {
-            let mut session = inner.session();
-            if Level::Monotonic <= self.level
-                && (!session.take(id, page, key) || session.has_own(id, key))
-            {
-                return None;
+        let observed = &mut self.observed;
+        let read = pool.read(root, key, times, |page, slot| {
+            let newest = slot.newest();
+            let is_monotonic = Level::Monotonic <= self.level;
+            if is_monotonic || *observed < newest {
+                let mut session = inner.session();
+                if is_monotonic && (!session.take(id, page, key) || session.has_own(id, key)) {
+                    return None;
+                }
+                session.observe_stamp(newest);
+                *observed = newest.max(*observed);
             }
-            session.observe_stamp(slot.newest());
             match slot.visible() {
                 None => Some(None),
                 Some(PayloadRef::Inline(bytes)) => Some(Some(page.share(bytes))),
@@ -347,9 +361,14 @@ impl Transaction {
 
     /// Since when the store must have shown a version as the newest.
     fn since(&self) -> Duration {
+        self.times().since
+    }
+
+    fn times(&self) -> Times {
         let inner = &self.database.0;
         let now = inner.store.0.runtime.clock.monotonic();
-        now.saturating_sub(inner.options.ttl)
+        let since = now.saturating_sub(inner.options.ttl);
+        Times { now, since }
     }
 
     /// What the records that the transaction put or updated have in an index, in order.

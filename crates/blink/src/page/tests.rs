@@ -273,6 +273,9 @@ fn exercise(page: &Page, probes: &[Bytes]) {
         assert_eq!(looked, route);
         if page.is_leaf() {
             assert!(page.look(key).is_err() || page.look(key) == Ok(page.find(key)));
+            if let Some(table) = KeyTable::new(page) {
+                assert_eq!(page.look_by(&table, key), page.look(key));
+            }
             assert_eq!(route == Route::Here, page.contains(key));
             let _ = (page.get(key), page.find(key), page.slots(key).count());
         }

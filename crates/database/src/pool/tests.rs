@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fader_blink::{Edition, Page, PageId, Stamp};
+use bytes::Bytes;
+use fader_blink::{Builder, Edition, HybridTime, PageId, Payload, PayloadRef, Sizes, Slot, Stamp};
 use object_store::UpdateVersion;
 
 use super::*;
@@ -10,14 +11,34 @@ use super::*;
 const NOW: Duration = Duration::from_secs(1);
 
 fn held() -> Held {
+    leaf(0, 0)
+}
+
+fn key(number: u32) -> Bytes {
+    format!("user{number:04}").into()
+}
+
+/// A leaf whose records have a hundred bytes of one value.
+fn leaf(records: u32, value: u8) -> Held {
     let mut random = || [0; fader_blink::NONCE_BYTES];
     let mut edition = Edition {
         key: 0,
         written_ms: 0,
         random: &mut random,
     };
+    let mut builder = Builder::new(Sizes::default(), Stamp::ZERO);
+    for number in 0..records {
+        let stamp = Stamp {
+            time: HybridTime(1),
+            client: 1,
+            sequence: 0,
+        };
+        let slot = Slot::inserted(stamp, Payload::Inline(vec![value; 100].into()));
+        let pushed = builder.push(key(number), slot, &mut edition, &mut Vec::new());
+        pushed.expect("records in order");
+    }
     Held {
-        page: Page::empty(Stamp::ZERO, &mut edition),
+        page: builder.finish(&mut edition, &mut Vec::new()),
         version: UpdateVersion {
             e_tag: None,
             version: None,
@@ -83,7 +104,10 @@ fn checkpoints_leave_to_readers_what_they_read() {
 fn a_slot_is_read_of_a_leaf_that_readers_have_and_the_store_showed_late_enough() {
     let (id, later) = (PageId(1), NOW + Duration::from_millis(1));
     let mut pool = Pool::new(1_000);
-    let read = |pool: &mut Pool, since| pool.read(id, b"key", since, |_, slot| slot.is_alive());
+    let read = |pool: &mut Pool, since| {
+        let times = Times { now: later, since };
+        pool.read(id, b"key", times, |_, slot| slot.is_alive())
+    };
     assert_eq!(read(&mut pool, NOW), None);
     pool.put(id, held(), NOW, Use::Upkeep);
     assert_eq!(read(&mut pool, NOW), None, "no transaction has read it");
@@ -92,6 +116,69 @@ fn a_slot_is_read_of_a_leaf_that_readers_have_and_the_store_showed_late_enough()
     assert_eq!(read(&mut pool, later), None);
     pool.confirm(id, later);
     assert_eq!(read(&mut pool, later), Some(false));
+}
+
+/// The first byte of a record; none where it is not there.
+fn byte(pool: &mut Pool, id: PageId, number: u32, now: Duration) -> Option<Option<u8>> {
+    let times = Times { now, since: NOW };
+    pool.read(id, &key(number), times, |_, slot| match slot.visible()? {
+        PayloadRef::Inline(bytes) => Some(bytes[0]),
+        PayloadRef::Object(_) => None,
+    })
+}
+
+#[test]
+fn a_leaf_that_is_often_read_has_a_table_whose_bytes_count() {
+    let id = PageId(1);
+    let mut pool = Pool::new(1_000_000);
+    pool.put(id, leaf(100, 7), NOW, Use::Read);
+    let body = leaf(100, 7).page.body().len() as u64;
+    for _ in 1..READS_BEFORE_TABLE {
+        assert_eq!(byte(&mut pool, id, 3, NOW), Some(Some(7)));
+    }
+    assert_eq!(pool.read.bytes(), body);
+    assert_eq!(byte(&mut pool, id, 3, NOW), Some(Some(7)));
+    let both = pool.read.bytes();
+    assert!(body < both && both <= body + body / 8, "{both} of {body}");
+    for number in 0..120 {
+        let expected = (number < 100).then_some(7);
+        assert_eq!(byte(&mut pool, id, number, NOW), Some(expected));
+    }
+    // Another version has none yet, and all of its values.
+    pool.put(id, leaf(100, 8), NOW, Use::Read);
+    assert_eq!(pool.read.bytes(), body);
+    assert_eq!(byte(&mut pool, id, 3, NOW), Some(Some(8)));
+    pool.remove(id);
+    assert_eq!(pool.read.bytes(), 0);
+}
+
+#[test]
+fn a_table_takes_the_place_of_the_oldest_page() {
+    let body = leaf(100, 7).page.body().len();
+    let mut pool = Pool::new(2 * body);
+    pool.put(PageId(2), leaf(100, 7), NOW, Use::Read);
+    pool.put(PageId(1), leaf(100, 7), NOW, Use::Read);
+    for _ in 0..READS_BEFORE_TABLE {
+        assert_eq!(byte(&mut pool, PageId(1), 3, NOW), Some(Some(7)));
+    }
+    assert_eq!(byte(&mut pool, PageId(2), 3, NOW), None, "it had to go");
+    assert_eq!(byte(&mut pool, PageId(1), 3, NOW), Some(Some(7)));
+}
+
+#[test]
+fn a_point_read_keeps_a_page_that_was_moved_some_time_ago() {
+    let body = leaf(100, 7).page.body().len();
+    for (later, kept) in [(MOVED_FOR / 2, PageId(2)), (MOVED_FOR, PageId(1))] {
+        let mut pool = Pool::new(2 * body);
+        for id in [1, 2] {
+            pool.put(PageId(id), leaf(100, 7), NOW, Use::Read);
+        }
+        assert_eq!(byte(&mut pool, PageId(1), 3, NOW + later), Some(Some(7)));
+        pool.put(PageId(3), leaf(100, 7), NOW, Use::Read);
+        let other = PageId(3 - kept.0);
+        assert!(byte(&mut pool, kept, 3, NOW + later).is_some());
+        assert_eq!(byte(&mut pool, other, 3, NOW + later), None);
+    }
 }
 
 #[test]
