@@ -146,7 +146,7 @@ fn main() -> ExitCode {
 fn run(command: Command, matches: &clap::ArgMatches) -> Result<ExitCode> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Command::Mapreduce(options) = &command {
-        if options.works() {
+        if options.has_little_memory() {
             allocator::keep_little();
         }
         // Each thread has a heap of its own, which keeps what other threads free. With tokio's 512

@@ -84,13 +84,36 @@ pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let begin = rest.iter().position(|byte| !is_space(*byte))?;
         let word = &rest[begin..];
-        let end = word
-            .iter()
-            .position(|byte| is_space(*byte))
-            .unwrap_or(word.len());
+        let end = word_end(word);
         rest = &word[end..];
         Some(&word[..end])
     })
+}
+
+/// Where the first word ends. Eight bytes are looked at together.
+#[inline]
+fn word_end(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    while let Some(eight) = rest.first_chunk::<8>() {
+        let spaces = spaces(u64::from_le_bytes(*eight));
+        if spaces != 0 {
+            return bytes.len() - rest.len() + spaces.trailing_zeros() as usize / 8;
+        }
+        rest = &rest[8..];
+    }
+    let left = rest.iter().position(|byte| is_space(*byte));
+    left.map_or(bytes.len(), |left| bytes.len() - rest.len() + left)
+}
+
+/// The highest bit of each byte that is a space. No sum of seven bits reaches the next byte.
+#[inline]
+fn spaces(eight: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let low = eight & (0x7f * EACH);
+    let is_not_blank = (low ^ (0x20 * EACH)) + 0x7f * EACH;
+    let from_tab = low + (0x80 - 0x09) * EACH;
+    let past_return = low + (0x80 - 0x0e) * EACH;
+    (!is_not_blank | from_tab & !past_return) & !eight & (0x80 * EACH)
 }
 
 #[inline]

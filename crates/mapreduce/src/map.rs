@@ -224,11 +224,7 @@ fn requests(split: &Split, chunk_bytes: u64) -> Vec<Request> {
     let mut requests = Vec::new();
     for (number, piece) in split.pieces.iter().enumerate() {
         let mut from = Cutter::first_byte(piece.offset);
-        let tail = if split.format.reads_on() {
-            TAIL_BYTES
-        } else {
-            0
-        };
+        let tail = u64::from(split.format.reads_on()) * TAIL_BYTES;
         let end = (piece.offset + piece.bytes + tail).min(piece.size);
         while from < end {
             let bytes = chunk_bytes.min(end - from);
@@ -270,10 +266,9 @@ fn groups(split: &Split, bytes_max: u64) -> Outcome<Vec<Request>> {
                 group: Some(group),
             });
         }
-        requests[before..]
-            .last_mut()
-            .into_iter()
-            .for_each(|request| request.is_last = true);
+        if let Some(last) = requests[before..].last_mut() {
+            last.is_last = true;
+        }
     }
     Ok(requests)
 }
@@ -429,33 +424,24 @@ impl Feeder {
     /// Feeds a chunk; whether its piece needs more than was read ahead.
     fn feed(&mut self, chunk: &Chunk) -> Outcome<bool> {
         let piece = &self.split.pieces[chunk.piece];
-        let is_new = self
-            .current
-            .as_ref()
-            .is_none_or(|current| current.piece != chunk.piece);
-        if is_new {
+        let current = self.current.as_ref();
+        if current.is_none_or(|current| current.piece != chunk.piece) {
             let compression = Compression::of(&piece.key);
             let end = match compression {
                 Compression::None => piece.offset + piece.bytes,
                 _ => u64::MAX,
             };
+            let record_max = record_max(self.memory);
             self.fields.begin();
             self.current = Some(Current {
                 piece: chunk.piece,
-                cutter: Cutter::new(
-                    &self.split.format,
-                    piece.offset,
-                    end,
-                    record_max(self.memory),
-                ),
+                cutter: Cutter::new(&self.split.format, piece.offset, end, record_max),
                 inflater: Inflater::new(compression, self.memory)?,
             });
         }
         let is_object_end = chunk.next == piece.size;
         let mut current = self.current.take().expect("it was just begun");
-        let Current {
-            cutter, inflater, ..
-        } = &mut current;
+        let (cutter, inflater) = (&mut current.cutter, &mut current.inflater);
         inflater.feed(&chunk.bytes, |bytes| {
             cutter.feed(bytes, |at, bytes| self.take(chunk.piece, at, bytes))
         })?;
@@ -534,13 +520,10 @@ impl Feeder {
                 bytes: &bytes[..end],
                 is_lines,
             };
-            let records = match is_lines {
-                true => {
-                    let ends = memchr::memchr_iter(b'\n', batch.bytes).count() as u64;
-                    ends + u64::from(!batch.bytes.ends_with(b"\n"))
-                }
-                false => 1,
-            };
+            // What follows the last line feed is a record, too.
+            let ends = memchr::memchr_iter(b'\n', batch.bytes).count();
+            let ends = ends + usize::from(!batch.bytes.ends_with(b"\n"));
+            let records = if is_lines { ends as u64 } else { 1 };
             self.table.count("map input records", records);
             self.mapper.map(&batch, &mut self.table)?;
             self.keep_full()?;

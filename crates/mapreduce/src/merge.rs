@@ -16,7 +16,7 @@ use bytes::{Buf, Bytes};
 
 use crate::failure::{Failure, Outcome};
 use crate::shuffle::{BLOCK_HEAD, Block, BlockHead, Codec};
-use crate::sort::{self, Pair};
+use crate::sort;
 use crate::user::{Combining, Part, Reduce};
 
 /// What a merge needs before it goes on.
@@ -127,8 +127,9 @@ fn wrong(what: &str) -> Failure {
 #[derive(Debug)]
 pub(crate) struct Merger {
     sources: Vec<Source>,
-    /// Runs with a record, the least first.
-    heap: Vec<u32>,
+    /// Runs with a record, the least first, each with the prefix of its key: most comparisons
+    /// look at nothing else.
+    heap: Vec<(u64, u32)>,
     /// Runs that must advance before the next record is known.
     pending: Vec<u32>,
     /// A block that is in several pieces.
@@ -196,13 +197,16 @@ impl Merger {
                     }
                 }
             }
-            let Some(least) = self.heap.first().copied() else {
+            let Some((_, least)) = self.heap.first().copied() else {
                 return Ok(Step::Done);
             };
             let source = &mut self.sources[least as usize];
             let goes_on = take(&source.block.key, source.block.value())?;
             match source.advance(&mut self.whole)? {
-                Advance::Record => self.sink(0),
+                Advance::Record => {
+                    self.heap[0].0 = source.prefix;
+                    self.sink(0);
+                }
                 Advance::End => self.remove_first(),
                 Advance::Need => {
                     self.remove_first();
@@ -215,22 +219,20 @@ impl Merger {
         }
     }
 
-    fn is_before(&self, one: u32, other: u32) -> bool {
-        let pair = |run: u32| {
-            let source = &self.sources[run as usize];
-            Pair {
-                prefix: source.prefix,
-                key: &source.block.key,
-                value: source.block.value(),
-            }
-        };
-        sort::compare(pair(one), pair(other))
-            .then(one.cmp(&other))
-            .is_lt()
+    #[inline]
+    fn is_before(&self, one: (u64, u32), other: (u64, u32)) -> bool {
+        if one.0 != other.0 {
+            return one.0 < other.0;
+        }
+        let block = |run: u32| &self.sources[run as usize].block;
+        let (first, second) = (block(one.1), block(other.1));
+        let by_key = first.key.cmp(&second.key);
+        let by_pair = by_key.then_with(|| first.value().cmp(second.value()));
+        by_pair.then(one.1.cmp(&other.1)).is_lt()
     }
 
     fn insert(&mut self, run: u32) {
-        self.heap.push(run);
+        self.heap.push((self.sources[run as usize].prefix, run));
         let mut at = self.heap.len() - 1;
         while 0 < at {
             let parent = (at - 1) / 2;

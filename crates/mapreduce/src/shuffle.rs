@@ -220,8 +220,9 @@ impl SegmentWriter {
         self.out.reserve(bytes + self.codec.bound(2 * BLOCK_BYTES));
     }
 
-    /// Begins the next partition.
+    /// Begins the next partition, and ends the one before.
     pub(crate) fn begin(&mut self) {
+        self.end();
         self.runs.push(Run {
             offset: self.out.len() as u64,
             ..Run::default()
@@ -244,7 +245,7 @@ impl SegmentWriter {
         self.last_key.extend_from_slice(&key[shared..]);
         self.records += 1;
         if BLOCK_BYTES <= self.block.len() {
-            self.end_block();
+            self.end();
         }
     }
 
@@ -258,7 +259,8 @@ impl SegmentWriter {
         std::mem::take(&mut self.out)
     }
 
-    fn end_block(&mut self) {
+    /// Ends the block under way.
+    pub(crate) fn end(&mut self) {
         if self.records == 0 {
             return;
         }
@@ -278,13 +280,9 @@ impl SegmentWriter {
         self.records = 0;
     }
 
-    /// Ends a partition.
-    pub(crate) fn end(&mut self) {
-        self.end_block();
-    }
-
     /// Ends the segment.
     pub(crate) fn finish(mut self) -> Segment {
+        self.end();
         let offset = self.out.len();
         for run in &self.runs {
             for number in [run.offset, run.bytes, run.records] {
@@ -315,12 +313,7 @@ pub(crate) struct BlockHead {
 impl BlockHead {
     /// Reads a head.
     pub(crate) fn parse(bytes: &[u8]) -> Outcome<Self> {
-        let number = |at: usize| {
-            let bytes = bytes
-                .get(at..at + 4)
-                .and_then(|bytes| bytes.try_into().ok());
-            bytes.map(u32::from_be_bytes)
-        };
+        let number = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let head = || {
             Some(BlockHead {
                 stored: number(0)? as usize,

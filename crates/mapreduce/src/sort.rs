@@ -1,8 +1,6 @@
 //! Sorts pairs by partition, key and value. Most comparisons end at the first eight bytes of a key,
 //! which stand beside it.
 
-use std::cmp::Ordering;
-
 /// A pair in a buffer: its key, then its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
@@ -44,13 +42,32 @@ impl Line {
 /// The first eight bytes of a key, as a number that sorts as they do.
 #[inline]
 pub(crate) fn prefix(key: &[u8]) -> u64 {
-    match key.first_chunk::<8>() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; 8];
-            bytes[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(bytes)
-        }
+    first(key).swap_bytes()
+}
+
+/// The first sixteen bytes of a key, or all with zeros behind them. A copy of so few bytes, whose
+/// number is not known before, would take several times as long.
+#[inline]
+pub(crate) fn head(key: &[u8]) -> [u8; 16] {
+    let rest = key.get(8..).map_or(0, first);
+    (u128::from(rest) << 64 | u128::from(first(key))).to_le_bytes()
+}
+
+/// The first eight bytes, the first lowest.
+#[inline]
+fn first(bytes: &[u8]) -> u64 {
+    let size = bytes.len();
+    if let Some(bytes) = bytes.first_chunk::<8>() {
+        return u64::from_le_bytes(*bytes);
+    }
+    if let (Some(begin), Some(end)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let end = u64::from(u32::from_le_bytes(*end));
+        return u64::from(u32::from_le_bytes(*begin)) | end << (8 * (size - 4));
+    }
+    let at = |at: usize| u64::from(bytes[at]) << (8 * at);
+    match size {
+        0 => 0,
+        _ => at(0) | at(size / 2) | at(size - 1),
     }
 }
 
@@ -60,47 +77,4 @@ pub(crate) fn sort(lines: &mut [Line], bytes: &[u8]) {
         let by_prefix = (one.partition, one.prefix).cmp(&(other.partition, other.prefix));
         by_prefix.then_with(|| one.pair(bytes).cmp(&other.pair(bytes)))
     });
-}
-
-/// An entry of a table, by its number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    prefix: u64,
-    pub(crate) partition: u32,
-    pub(crate) number: u32,
-}
-
-impl Place {
-    pub(crate) fn new(partition: u32, key: &[u8], number: u32) -> Self {
-        Place {
-            prefix: prefix(key),
-            partition,
-            number,
-        }
-    }
-}
-
-/// Sorts entries by partition and key. No two have the same key.
-pub(crate) fn order<'a>(places: &mut [Place], key: impl Fn(u32) -> &'a [u8]) {
-    places.sort_unstable_by(|one, other| {
-        let by_prefix = (one.partition, one.prefix).cmp(&(other.partition, other.prefix));
-        by_prefix.then_with(|| key(one.number).cmp(key(other.number)))
-    });
-}
-
-/// A pair with the prefix of its key.
-#[derive(Clone, Copy)]
-pub(crate) struct Pair<'a> {
-    pub(crate) prefix: u64,
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
-}
-
-/// Compares pairs by key, then by value.
-#[inline]
-pub(crate) fn compare(one: Pair<'_>, other: Pair<'_>) -> Ordering {
-    one.prefix
-        .cmp(&other.prefix)
-        .then_with(|| one.key.cmp(other.key))
-        .then_with(|| one.value.cmp(other.value))
 }

@@ -7,119 +7,195 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::failure::{Failure, Outcome};
 use crate::shuffle::{Codec, Segment, SegmentWriter};
-use crate::sort::{self, Line, Place};
+use crate::sort::{self, Line};
 use crate::user::{Code, Combine, Combining, Emit, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// Slots of a new table.
+/// Slots of a new table, at least, of one that has so much memory.
 const SLOTS: usize = 1 << 12;
-/// Bytes that a key or pair takes besides its own, about.
+/// How many times as many slots a table has when it grew: while it does, both are there.
+const GROWTH: usize = 4;
+/// Bytes that a pair takes besides its own, about.
 const ENTRY_BYTES: usize = 48;
+/// Bytes of a key that stand in its slot: others are apart.
+const INLINE: usize = 16;
+/// Keys that wait to be looked up at once.
+const WAITING: usize = 32;
 
-/// A key with its sum.
-#[derive(Clone, Copy, Debug)]
+/// A key with its sum, in the slot that its hash names or in the next that was free.
+#[derive(Clone, Copy, Debug, Default)]
 struct Sum {
-    hash: u64,
-    at: u32,
-    size: u32,
+    /// The key, if it fits; else its first eight bytes, and its place among the others.
+    head: [u8; INLINE],
     sum: u64,
+    /// Half of the hash; of sums that are sorted, the partition.
+    hash: u32,
+    /// Bytes of the key, and one more; 0 is an empty slot.
+    size: u32,
 }
 
-/// Sums by key.
+impl Sum {
+    fn key<'a>(&'a self, keys: &'a [u8]) -> &'a [u8] {
+        let size = self.size as usize - 1;
+        if size <= INLINE {
+            return &self.head[..size];
+        }
+        let at = u32::from_le_bytes(self.head[8..12].try_into().expect("four bytes")) as usize;
+        &keys[at..at + size]
+    }
+}
+
+/// Sums by key. A slot is far away: keys wait, so that many slots are on their way at once.
 #[derive(Debug)]
 pub(crate) struct Sums {
-    /// Of each slot the upper half of the hash, and the entry's number plus one; 0 is empty.
-    slots: Vec<u64>,
-    entries: Vec<Sum>,
+    slots: Vec<Sum>,
+    slots_max: usize,
+    count: usize,
     keys: Vec<u8>,
+    waiting: Vec<Sum>,
 }
 
 impl Sums {
-    pub(crate) fn new() -> Self {
-        Sums {
-            slots: vec![0; SLOTS],
-            entries: Vec::new(),
-            keys: Vec::new(),
+    /// A table of so many bytes, at most. The operating system gives memory for those that come.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let slots_max = (bytes_max / size_of::<Sum>()).max(4 * WAITING);
+        let mut slots = slots_max;
+        while SLOTS < slots {
+            slots = slots.div_ceil(GROWTH);
         }
-    }
-
-    /// A table with room for so many bytes. The operating system gives memory for those that come.
-    fn with_room(bytes_max: usize) -> Self {
         Sums {
-            slots: vec![0; SLOTS],
-            entries: Vec::with_capacity(bytes_max / ENTRY_BYTES + 1),
+            slots: vec![Sum::default(); slots],
+            slots_max,
+            count: 0,
             keys: Vec::with_capacity(bytes_max),
+            waiting: Vec::with_capacity(WAITING),
         }
     }
 
-    /// All keys, in the order in which they came.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        let key = |entry: &Sum| {
-            let at = entry.at as usize;
-            &self.keys[at..at + entry.size as usize]
-        };
-        self.entries.iter().map(key)
+    /// All keys.
+    pub(crate) fn keys(&mut self) -> impl Iterator<Item = &[u8]> {
+        self.settle();
+        let taken = self.slots.iter().filter(|sum| sum.size != 0);
+        taken.map(|sum| sum.key(&self.keys))
     }
 
     /// Forgets all keys.
     pub(crate) fn clear(&mut self) {
-        self.slots.fill(0);
-        self.entries.clear();
+        self.slots.fill(Sum::default());
+        self.count = 0;
         self.keys.clear();
+        self.waiting.clear();
     }
 
-    /// Adds to a key's sum. Whether the key is new.
+    /// Adds to a key's sum.
     #[inline]
-    pub(crate) fn add(&mut self, key: &[u8], number: u64) -> bool {
-        let hash = xxh3_64(key);
-        let mask = self.slots.len() - 1;
-        let tag = hash >> 32;
-        let mut slot = hash as usize & mask;
+    pub(crate) fn add(&mut self, key: &[u8], number: u64) {
+        let new = Sum {
+            head: sort::head(key),
+            sum: number,
+            hash: xxh3_64(key) as u32,
+            size: key.len() as u32 + 1,
+        };
+        if INLINE < key.len() {
+            return self.insert(new, key);
+        }
+        self.waiting.push(new);
+        if self.waiting.len() == WAITING {
+            self.settle();
+        }
+    }
+
+    /// Looks up the keys that wait.
+    fn settle(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        // No slot waits for another: the processor fetches them together.
+        let sizes = waiting.iter().map(|sum| self.slots[self.place(sum)].size);
+        std::hint::black_box(sizes.fold(0, |all, size| all ^ size));
+        for sum in &waiting {
+            self.insert(*sum, &sum.head);
+        }
+        self.waiting = waiting;
+        self.waiting.clear();
+    }
+
+    #[inline]
+    fn place(&self, sum: &Sum) -> usize {
+        ((u64::from(sum.hash) * self.slots.len() as u64) >> 32) as usize
+    }
+
+    /// Adds to a sum, or takes a slot for it. The key is only read if it is not in `new`.
+    #[inline]
+    fn insert(&mut self, mut new: Sum, key: &[u8]) {
+        let is_long = INLINE + 1 < new.size as usize;
+        let mut at = self.place(&new);
         loop {
-            let found = self.slots[slot];
-            if found == 0 {
+            let slot = &mut self.slots[at];
+            if slot.size == 0 {
                 break;
             }
-            if found >> 32 == tag {
-                let entry = &mut self.entries[(found as u32 - 1) as usize];
-                let at = entry.at as usize;
-                if self.keys[at..at + entry.size as usize] == *key {
-                    entry.sum = entry.sum.saturating_add(number);
-                    return false;
+            if (slot.hash, slot.size) == (new.hash, new.size) {
+                let is_same = match is_long {
+                    false => slot.head == new.head,
+                    true => slot.key(&self.keys) == key,
+                };
+                if is_same {
+                    slot.sum = slot.sum.saturating_add(new.sum);
+                    return;
                 }
             }
-            slot = (slot + 1) & mask;
+            at = if at + 1 == self.slots.len() {
+                0
+            } else {
+                at + 1
+            };
         }
-        let at = self.keys.len() as u32;
-        self.keys.extend_from_slice(key);
-        self.entries.push(Sum {
-            hash,
-            at,
-            size: key.len() as u32,
-            sum: number,
-        });
-        self.slots[slot] = tag << 32 | self.entries.len() as u64;
-        if self.slots.len() < self.entries.len() * 2 {
+        if is_long {
+            new.head[8..12].copy_from_slice(&(self.keys.len() as u32).to_le_bytes());
+            self.keys.extend_from_slice(key);
+        }
+        self.slots[at] = new;
+        self.count += 1;
+        let is_full = self.slots.len() * 3 < self.count * 4;
+        if is_full && self.slots.len() < self.slots_max {
             self.grow();
         }
-        true
     }
 
     fn grow(&mut self) {
-        let mask = self.slots.len() * 2 - 1;
-        let mut slots = vec![0; mask + 1];
-        for (number, entry) in self.entries.iter().enumerate() {
-            let mut slot = entry.hash as usize & mask;
-            while slots[slot] != 0 {
-                slot = (slot + 1) & mask;
+        let count = (self.slots.len() * GROWTH).min(self.slots_max);
+        let old = std::mem::replace(&mut self.slots, vec![Sum::default(); count]);
+        for sum in old.into_iter().filter(|sum| sum.size != 0) {
+            let mut at = self.place(&sum);
+            while self.slots[at].size != 0 {
+                at = if at + 1 == count { 0 } else { at + 1 };
             }
-            slots[slot] = entry.hash >> 32 << 32 | (number as u64 + 1);
+            self.slots[at] = sum;
         }
-        self.slots = slots;
     }
 
-    /// Bytes that it has, about.
+    /// Bytes that its keys need, about: a quarter of the slots stays empty.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.len() + self.entries.len() * ENTRY_BYTES
+        self.keys.len() + self.count * size_of::<Sum>() * 4 / 3
+    }
+
+    /// Gives all sums to `take`, in the order of their partition and key, and forgets them.
+    fn drain(&mut self, partition: impl Fn(&[u8]) -> u32, mut take: impl FnMut(u32, &[u8], u64)) {
+        self.settle();
+        let (count, keys) = (self.slots.len(), &self.keys);
+        self.slots.retain(|sum| sum.size != 0);
+        for sum in &mut self.slots {
+            sum.hash = partition(sum.key(keys));
+        }
+        self.slots.sort_unstable_by(|one, other| {
+            let first = |sum: &Sum| (sum.hash, sort::prefix(&sum.head));
+            let by_first = first(one).cmp(&first(other));
+            by_first.then_with(|| one.key(keys).cmp(other.key(keys)))
+        });
+        for sum in &self.slots {
+            take(sum.hash, sum.key(keys), sum.sum);
+        }
+        self.slots.clear();
+        self.slots.resize(count, Sum::default());
+        self.clear();
     }
 }
 
@@ -188,7 +264,7 @@ impl Table {
             ranges,
             codec,
             gathered: match combining {
-                Combining::Sum => Gathered::Sums(Sums::with_room(bytes_max)),
+                Combining::Sum => Gathered::Sums(Sums::new(bytes_max)),
                 _ => Gathered::Pairs(Pairs::with_room(bytes_max)),
             },
             bytes_max,
@@ -231,7 +307,8 @@ impl Table {
         counters
     }
 
-    /// Makes a segment of all that was gathered.
+    /// Makes a segment of all that was gathered. Its memory serves again: growing anew would leave
+    /// as much behind.
     fn spill(&mut self) {
         let none = Gathered::Pairs(Pairs::default());
         let mut gathered = std::mem::replace(&mut self.gathered, none);
@@ -239,14 +316,6 @@ impl Table {
             Gathered::Sums(sums) => Ok(self.spill_sums(sums)),
             Gathered::Pairs(pairs) => self.spill_pairs(pairs),
         };
-        // Its memory serves again: growing anew would leave as much behind.
-        match &mut gathered {
-            Gathered::Sums(sums) => sums.clear(),
-            Gathered::Pairs(pairs) => {
-                pairs.lines.clear();
-                pairs.bytes.clear();
-            }
-        }
         self.gathered = gathered;
         match segment {
             Ok(segment) => self.segments.extend(segment),
@@ -258,11 +327,11 @@ impl Table {
 
     #[inline]
     fn sum(&mut self, key: &[u8], number: u64) {
-        if let Gathered::Sums(sums) = &mut self.gathered
-            && sums.add(key, number)
-            && self.bytes_max < sums.bytes()
-        {
-            self.spill();
+        if let Gathered::Sums(sums) = &mut self.gathered {
+            sums.add(key, number);
+            if self.bytes_max < sums.bytes() {
+                self.spill();
+            }
         }
     }
 
@@ -273,33 +342,23 @@ impl Table {
         partition.min(self.partitions - 1)
     }
 
-    fn spill_sums(&self, sums: &Sums) -> Option<Segment> {
-        if sums.entries.is_empty() {
+    fn spill_sums(&self, sums: &mut Sums) -> Option<Segment> {
+        sums.settle();
+        if sums.count == 0 {
             return None;
         }
-        let key = |entry: &Sum| {
-            let at = entry.at as usize;
-            &sums.keys[at..at + entry.size as usize]
-        };
-        let numbered = sums.entries.iter().zip(0..);
-        let mut order: Vec<Place> = numbered
-            .map(|(entry, number)| {
-                let partition = self.partition(key(entry), entry.hash);
-                Place::new(partition, key(entry), number)
-            })
-            .collect();
-        sort::order(&mut order, |number| key(&sums.entries[number as usize]));
-        let raw = sums.keys.len() + sums.entries.len() * size_of::<u64>();
-        let mut writer = SegmentWriter::with_room(self.codec, raw, sums.entries.len());
-        let mut order = order.into_iter().peekable();
-        for partition in 0..self.partitions {
-            writer.begin();
-            while let Some(place) = order.next_if(|place| place.partition == partition) {
-                let entry = &sums.entries[place.number as usize];
-                writer.push(key(entry), &entry.sum.to_be_bytes());
+        let raw = sums.keys.len() + sums.count * (INLINE + size_of::<u64>());
+        let mut writer = SegmentWriter::with_room(self.codec, raw, sums.count);
+        let partition = |key: &[u8]| self.partition(key, xxh3_64(key));
+        let mut begun = 0;
+        sums.drain(partition, |partition, key, sum| {
+            while begun <= partition {
+                writer.begin();
+                begun += 1;
             }
-            writer.end();
-        }
+            writer.push(key, &sum.to_be_bytes());
+        });
+        (begun..self.partitions).for_each(|_| writer.begin());
         Some(writer.finish())
     }
 
@@ -338,6 +397,8 @@ impl Table {
             }
             writer.end();
         }
+        lines.clear();
+        bytes.clear();
         Ok(Some(writer.finish()))
     }
 }

@@ -165,12 +165,14 @@ struct OutputUrl {
 }
 
 impl Options {
-    /// Whether tasks run in this process.
-    pub(crate) fn works(&self) -> bool {
-        matches!(
-            self.command,
-            Command::Run(_) | Command::Streaming(_) | Command::Worker(_)
-        )
+    /// Whether tasks run in this process with little memory.
+    pub(crate) fn has_little_memory(&self) -> bool {
+        match &self.command {
+            Command::Run(options) => options.machine.has_little_memory(),
+            Command::Streaming(options) => options.machine.has_little_memory(),
+            Command::Worker(options) => options.machine.has_little_memory(),
+            _ => false,
+        }
     }
 }
 

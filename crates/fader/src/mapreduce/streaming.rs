@@ -38,7 +38,7 @@ See docs/how-to/mapreduce.md";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Streaming {
     #[command(flatten)]
-    machine: Machine,
+    pub(super) machine: Machine,
     #[command(flatten)]
     services: Services,
     /// Begins the job and leaves its work to workers.

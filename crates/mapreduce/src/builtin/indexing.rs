@@ -12,7 +12,7 @@ pub(super) struct InvertedIndex;
 impl Code for InvertedIndex {
     fn mapper(&self, of: &Context<'_>) -> Outcome<Box<dyn Map>> {
         Ok(Box::new(WordsOfObject {
-            words: Sums::new(),
+            words: Sums::new(of.memory_bytes / 16),
             bytes_max: of.memory_bytes / 16,
         }))
     }
@@ -44,7 +44,8 @@ impl WordsOfObject {
 impl Map for WordsOfObject {
     fn map(&mut self, batch: &Batch<'_>, out: &mut dyn Emit) -> Outcome<()> {
         for word in words(batch.bytes) {
-            if self.words.add(word, 1) && self.bytes_max < self.words.bytes() {
+            self.words.add(word, 1);
+            if self.bytes_max < self.words.bytes() {
                 self.give(batch.source, out);
             }
         }

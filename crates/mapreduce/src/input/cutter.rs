@@ -115,9 +115,8 @@ impl Cutter {
             Ends::Lines => {
                 let from = (self.end - 1).saturating_sub(self.position);
                 let from = usize::try_from(from).unwrap_or(usize::MAX);
-                let past = bytes
-                    .get(from..)
-                    .and_then(|bytes| memchr::memchr(b'\n', bytes));
+                let past = bytes.get(from..);
+                let past = past.and_then(|bytes| memchr::memchr(b'\n', bytes));
                 let last = match past {
                     Some(at) => Some(from + at + 1),
                     None => memchr::memrchr(b'\n', bytes).map(|at| at + 1),

@@ -16,7 +16,7 @@ fn table(program: &str) -> Table {
 fn capacities(table: &Table) -> (usize, usize) {
     match &table.gathered {
         Gathered::Pairs(pairs) => (pairs.lines.capacity(), pairs.bytes.capacity()),
-        Gathered::Sums(sums) => (sums.entries.capacity(), sums.keys.capacity()),
+        Gathered::Sums(sums) => (sums.slots.capacity(), sums.keys.capacity()),
     }
 }
 
@@ -50,4 +50,31 @@ fn a_record_above_memory_is_refused_by_its_size() {
     table.emit(&[b'x'; MEMORY], b"");
     let refused = table.take().expect_err("too large").to_string();
     assert!(refused.contains("a key of 65536 bytes"), "{refused}");
+}
+
+/// Short keys stand in their slots, long ones apart; zeros at the end of a key count.
+#[test]
+fn sums_are_those_of_a_map_and_in_its_order() {
+    let mut sums = Sums::new(1 << 20);
+    let mut expected = BTreeMap::new();
+    let mut number: u64 = 1;
+    for _ in 0..50_000 {
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let key = number.to_le_bytes().repeat(4);
+        let (size, zeros) = ((number >> 59) as usize, (number >> 50) as usize % 3);
+        // Few bytes differ, so that many keys come again.
+        let key: Vec<u8> = key[..size].iter().map(|byte| byte & 1).collect();
+        let key = [&key[..], &[0; 3][..zeros]].concat();
+        sums.add(&key, number >> 40);
+        *expected.entry((key.len() as u32 % 2, key)).or_insert(0) += number >> 40;
+    }
+    let mut found = Vec::new();
+    let partition = |key: &[u8]| key.len() as u32 % 2;
+    sums.drain(partition, |partition, key, sum| {
+        found.push(((partition, key.to_vec()), sum))
+    });
+    assert_eq!(found, Vec::from_iter(expected));
+    assert_eq!(sums.keys().count(), 0);
 }
