@@ -95,12 +95,17 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
     if succeeds(command)? {
         return Ok(());
     }
+    bail!("failed: {}", shown(command))
+}
+
+/// The program and its arguments, to be read.
+pub(crate) fn shown(command: &Command) -> String {
     let mut line = command.get_program().display().to_string();
     for argument in command.get_args() {
         line.push(' ');
         line.push_str(&argument.to_string_lossy());
     }
-    bail!("failed: {line}")
+    line
 }
 
 /// Runs `command`, showing each line of its output and giving it to `on_line`; whether it

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
@@ -85,17 +86,28 @@ const WORLDS: [(&[&str], u64); 14] = [
 /// The runs and searches of every merge, with programs that are built already. Seeds begin with the
 /// first, so that a merge is judged by its change. Long runs draw others.
 pub(crate) fn ci() -> Result<bool> {
-    let mut are_good = true;
-    for (world, seeds) in WORLDS {
+    let worlds = WORLDS.iter().map(|(world, seeds)| {
         let mut run = program("fader-simulate");
-        run.args(world).args(["--seeds", &seeds.to_string()]);
-        are_good &= command::succeeds(&mut run)?;
+        run.args(*world).args(["--seeds", &seeds.to_string()]);
+        run
+    });
+    let scripts = MUTANTS[..SCRIPTS].iter().map(without_one);
+    let models = [&["cloud", "--quick"][..], &["--quick"]].map(|asked| {
+        let mut model = program("fader-model");
+        model.args(asked);
+        model
+    });
+    let mut are_good = true;
+    let mut times = Vec::new();
+    for mut part in worlds.chain(scripts).chain(models) {
+        let begun = Instant::now();
+        are_good &= command::succeeds(&mut part)?;
+        times.push((begun.elapsed(), command::shown(&part)));
     }
-    are_good &= command::succeeds(program("fader-model").args(["cloud", "--quick"]))?;
-    for tests in &MUTANTS[..SCRIPTS] {
-        are_good &= command::succeeds(&mut without_one(tests))?;
+    for (time, part) in times {
+        println!("{:8.1} s  {part}", time.as_secs_f64());
     }
-    Ok(command::succeeds(program("fader-model").arg("--quick"))? && are_good)
+    Ok(are_good)
 }
 
 /// A package, a filter of its tests, and whether they need the feature.
