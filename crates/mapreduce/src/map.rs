@@ -224,7 +224,11 @@ fn requests(split: &Split, chunk_bytes: u64) -> Vec<Request> {
     let mut requests = Vec::new();
     for (number, piece) in split.pieces.iter().enumerate() {
         let mut from = Cutter::first_byte(piece.offset);
-        let tail = u64::from(split.format.reads_on()) * TAIL_BYTES;
+        let tail = if split.format.reads_on() {
+            TAIL_BYTES
+        } else {
+            0
+        };
         let end = (piece.offset + piece.bytes + tail).min(piece.size);
         while from < end {
             let bytes = chunk_bytes.min(end - from);
@@ -520,10 +524,13 @@ impl Feeder {
                 bytes: &bytes[..end],
                 is_lines,
             };
-            // What follows the last line feed is a record, too.
-            let ends = memchr::memchr_iter(b'\n', batch.bytes).count();
-            let ends = ends + usize::from(!batch.bytes.ends_with(b"\n"));
-            let records = if is_lines { ends as u64 } else { 1 };
+            let records = match is_lines {
+                true => {
+                    let ends = memchr::memchr_iter(b'\n', batch.bytes).count() as u64;
+                    ends + u64::from(!batch.bytes.ends_with(b"\n"))
+                }
+                false => 1,
+            };
             self.table.count("map input records", records);
             self.mapper.map(&batch, &mut self.table)?;
             self.keep_full()?;

@@ -122,6 +122,16 @@ impl Sums {
         ((u64::from(sum.hash) * self.slots.len() as u64) >> 32) as usize
     }
 
+    /// The slot that is looked at next.
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.slots.len() {
+            0
+        } else {
+            at + 1
+        }
+    }
+
     /// Adds to a sum, or takes a slot for it. The key is only read if it is not in `new`.
     #[inline]
     fn insert(&mut self, mut new: Sum, key: &[u8]) {
@@ -142,11 +152,7 @@ impl Sums {
                     return;
                 }
             }
-            at = if at + 1 == self.slots.len() {
-                0
-            } else {
-                at + 1
-            };
+            at = self.after(at);
         }
         if is_long {
             new.head[8..12].copy_from_slice(&(self.keys.len() as u32).to_le_bytes());
@@ -166,7 +172,7 @@ impl Sums {
         for sum in old.into_iter().filter(|sum| sum.size != 0) {
             let mut at = self.place(&sum);
             while self.slots[at].size != 0 {
-                at = if at + 1 == count { 0 } else { at + 1 };
+                at = self.after(at);
             }
             self.slots[at] = sum;
         }
@@ -195,7 +201,8 @@ impl Sums {
         }
         self.slots.clear();
         self.slots.resize(count, Sum::default());
-        self.clear();
+        self.count = 0;
+        self.keys.clear();
     }
 }
 
@@ -314,7 +321,12 @@ impl Table {
         let mut gathered = std::mem::replace(&mut self.gathered, none);
         let segment = match &mut gathered {
             Gathered::Sums(sums) => Ok(self.spill_sums(sums)),
-            Gathered::Pairs(pairs) => self.spill_pairs(pairs),
+            Gathered::Pairs(pairs) => {
+                let segment = self.spill_pairs(pairs);
+                pairs.lines.clear();
+                pairs.bytes.clear();
+                segment
+            }
         };
         self.gathered = gathered;
         match segment {
@@ -395,10 +407,7 @@ impl Table {
                     }
                 }
             }
-            writer.end();
         }
-        lines.clear();
-        bytes.clear();
         Ok(Some(writer.finish()))
     }
 }

@@ -78,3 +78,29 @@ fn sums_are_those_of_a_map_and_in_its_order() {
     assert_eq!(found, Vec::from_iter(expected));
     assert_eq!(sums.keys().count(), 0);
 }
+
+/// Refuses each pair.
+struct Refusing;
+
+impl Combine for Refusing {
+    fn pair(&mut self, _: &[u8], _: &[u8], _: &mut dyn Emit) -> Outcome<()> {
+        Err(Failure::task("no pair"))
+    }
+
+    fn end(&mut self, _: &mut dyn Emit) -> Outcome<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn pairs_that_a_combiner_refused_are_gone() {
+    let code = BuiltIn.open(&Program::new("sort")).expect("built in");
+    let combiner: Box<dyn Combine> = Box::new(Refusing);
+    let mut table = Table::new(code, Some(combiner), 2, Vec::new(), Codec::Lz4, MEMORY);
+    table.emit(b"key", b"");
+    assert!(table.finish().is_err());
+    let Gathered::Pairs(pairs) = &table.gathered else {
+        panic!("a sort adds nothing up");
+    };
+    assert_eq!(pairs.bytes(), 0);
+}
