@@ -332,13 +332,7 @@ impl Page {
 
     /// The payload of `key` that readers see. A leaf's method.
     pub fn get(&self, key: &[u8]) -> Option<PayloadRef<'_>> {
-        let index = self.position(key).ok()?;
-        let (flags, start, end) = self.slot_bounds(index);
-        if flags & ALIVE == 0 {
-            return None;
-        }
-        let payload = &self.body[start + stamp_count(flags) * Stamp::BYTES..end];
-        Some(payload_of(flags, payload))
+        self.find(key).visible()
     }
 
     /// The slot of `key`: an empty one when the page has none. A leaf's method.
@@ -463,14 +457,6 @@ impl Page {
         let at = self.offset(index);
         let bytes = self.body[at..].first_chunk().expect("a verified slot");
         PageId(u128::from_be_bytes(*bytes))
-    }
-
-    /// Bytes of a slot without head, offset and suffix.
-    fn slot_bounds(&self, index: usize) -> (u8, usize, usize) {
-        let (start, end) = (self.offset(index), self.offset(index + 1));
-        let slot = &self.body[start..end];
-        let suffix = usize::from(u16::from_be_bytes([slot[0], slot[1]]));
-        (slot[2], start + 3 + suffix, end)
     }
 
     fn prefix(&self) -> &[u8] {

@@ -55,8 +55,11 @@ impl ChainThread {
 /// Whether a write's entry may be cut, and the client be told of an unknown outcome, where the head
 /// changes.
 fn is_strong_write(work: &PendingRequest) -> bool {
-    let PendingRequest::Write { stage, .. } = work else {
-        return false;
-    };
-    matches!(stage, Stage::Strong)
+    matches!(
+        work,
+        PendingRequest::Write {
+            stage: Stage::Strong,
+            ..
+        }
+    )
 }
