@@ -507,16 +507,20 @@ impl<'a> Iterator for Slots<'a> {
 
 /// The first four bytes of a suffix, as a number that compares like them.
 pub(crate) fn head_of(suffix: &[u8]) -> u32 {
-    let bytes = suffix.first_chunk().copied().unwrap_or_else(|| {
-        let mut padded = [0; 4];
-        padded[..suffix.len()].copy_from_slice(suffix);
+    u32::from_be_bytes(padded(suffix))
+}
+
+/// The first bytes of some, with zeros behind those that are there.
+fn padded<const COUNT: usize>(bytes: &[u8]) -> [u8; COUNT] {
+    bytes.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; COUNT];
+        padded[..bytes.len()].copy_from_slice(bytes);
         padded
-    });
-    u32::from_be_bytes(bytes)
+    })
 }
 
 /// As the slice's method, without a branch that depends on the key: half of those are mispredicted.
-fn partition_point(heads: &[[u8; 4]], is_below: impl Fn(&[u8; 4]) -> bool) -> usize {
+fn partition_point<T>(heads: &[T], is_below: impl Fn(&T) -> bool) -> usize {
     let mut start = 0;
     let mut size = heads.len();
     while size > 0 {

@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-/// Point reads of one version of a leaf after which it gets a table of its keys. To make one takes
+/// Point reads of one version of a page after which it gets a table of its keys. To make one takes
 /// as long as some hundreds of searches.
 const READS_BEFORE_TABLE: u32 = 64;
 /// A point read moves a page that was moved longer ago. So the order of last uses is right up to
@@ -126,20 +126,18 @@ impl Pool {
                 entry.moved = times.now;
                 self.read.touch(&id);
             }
+            if is_often_read {
+                self.make_table(id);
+            }
             match step {
                 Err(child) => id = child,
-                Ok(taken) => {
-                    if is_often_read {
-                        self.make_table(id);
-                    }
-                    return Some(taken);
-                }
+                Ok(taken) => return Some(taken),
             }
         }
         None
     }
 
-    /// Gives a leaf a table of its keys.
+    /// Gives a page a table of its keys.
     fn make_table(&mut self, id: PageId) {
         let Some(entry) = self.read.get_mut(&id) else {
             return;

@@ -271,11 +271,11 @@ fn exercise(page: &Page, probes: &[Bytes]) {
         assert!(!page.is_leaf() || !matches!(route, Route::Down(_)));
         let looked = page.look(key).err().unwrap_or(Route::Here);
         assert_eq!(looked, route);
+        if let Some(table) = KeyTable::new(page) {
+            assert_eq!(page.look_by(&table, key), page.look(key));
+        }
         if page.is_leaf() {
             assert!(page.look(key).is_err() || page.look(key) == Ok(page.find(key)));
-            if let Some(table) = KeyTable::new(page) {
-                assert_eq!(page.look_by(&table, key), page.look(key));
-            }
             assert_eq!(route == Route::Here, page.contains(key));
             let _ = (page.get(key), page.find(key), page.slots(key).count());
         }
