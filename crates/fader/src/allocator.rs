@@ -15,6 +15,15 @@ const SETTINGS: [(&str, &str); 4] = [
     ("MIMALLOC_GENERIC_COLLECT", "200"),
 ];
 
+/// Has the allocator of a process that is begun take pages of 4 KiB. Each of many threads touches
+/// little memory, in several places. A huge page is cleared whole for each of these.
+pub(crate) fn for_many_threads(process: &mut Command) {
+    let name = "MIMALLOC_ALLOW_THP";
+    if env::var_os(name).is_none() {
+        process.env(name, "0");
+    }
+}
+
 /// Has the allocator keep little: for a process that promised how much memory it takes.
 ///
 /// The allocator reads its settings before `main`, when it takes its first memory. So the program

@@ -19,6 +19,7 @@ use fader_services::ErrorCode;
 use super::own::Own;
 use super::target::Raw;
 use super::workload::time;
+use crate::allocator;
 use crate::failure;
 use crate::output;
 use worker::Told;
@@ -147,6 +148,7 @@ impl Workers {
         let mut workers = Workers(Vec::new());
         for number in 1..=count {
             let mut command = Command::new(std::env::current_exe()?);
+            allocator::for_many_threads(&mut command);
             command
                 .args([
                     "measure",
