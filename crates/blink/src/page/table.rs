@@ -6,9 +6,9 @@
 //! A key that a leaf's table does not find may still be in the leaf: the search decides. So keys
 //! whose hashes collide, also those that were chosen for it, cost time and never change an answer.
 //!
-//! An inner page is searched by the order of its keys. One whose range has no low key has no prefix
-//! either, since its first child begins at the empty key: then all its heads may be equal. So its
-//! table has the prefix of all other children, and eight bytes of each behind that.
+//! An inner page is searched by the order of its keys. Without a low key its first child begins at
+//! the empty key. Then the page has no prefix, and all its heads may be equal. So its table has the
+//! prefix of all other children, and eight bytes of each behind that.
 
 use std::cmp::Ordering;
 

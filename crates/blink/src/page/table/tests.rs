@@ -114,7 +114,8 @@ proptest! {
     ) {
         let sizes = if is_small { small() } else { Sizes::default() };
         let mut records = records(numbers.into_iter());
-        records.extend(others.iter().map(|key| Record { key: key.clone(), ..insert("", 1, "some") }));
+        let odd = others.iter().cloned();
+        records.extend(odd.map(|key| Record { key, ..insert("", 1, "some") }));
         for page in pages(&records, sizes) {
             let Some(table) = KeyTable::new(&page) else { continue };
             for number in 0..410 {
