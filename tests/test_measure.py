@@ -37,6 +37,36 @@ def test_threads_on_the_model_show_what_the_paper_claims(tmp_path):
     assert re.search(r"1, the paper +110.00 +118.00", said), said
 
 
+def due(path):
+    """When the operations of a run were due, without the writes of records: seconds."""
+    return sorted(one.get("intended", one["called"]) / 1e9 for one in operations(path)
+                  if one["process"] < 1_000_000)
+
+
+def test_bursts_come_again_and_again_and_a_log_is_replayed(tmp_path):
+    bursts, again = tmp_path / "bursts.jsonl", tmp_path / "again.jsonl"
+    measure("run", "a", "--rate", 10, "--to-rate", 200, "--burst", "1s", "--every", "4s",
+            "--arrivals", "constant", "--for", "8s", "--log", bursts, home=tmp_path)
+    times = due(bursts)
+    begin = times[0]
+    in_second = [sum(second <= time - begin < second + 1 for time in times) for second in range(8)]
+    assert [round(count, -1) for count in in_second] == [200, 10, 10, 10] * 2, in_second
+    measure("run", "b", "--replay", bursts, "--log", again, home=tmp_path)
+    replayed = due(again)
+    assert [round(time - replayed[0], 6) for time in replayed] \
+        == [round(time - begin, 6) for time in times]
+
+
+def test_a_load_that_makes_no_sense_is_refused(tmp_path):
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text('{"fader_log": 1, "clock": "virtual", "order": "none"}\n')
+    for words in [("--rate", 10, "--to-rate", 20), ("--replay", empty),
+                  ("--replay", tmp_path / "none"),
+                  ("--rate", 1, "--to-rate", 9, "--burst", "2s", "--every", "1s"),
+                  ("--rate", 1, "--replay", empty), ("--rate", 1, "--to-rate", 9, "--burst", "2s")]:
+        measure("run", "a", *words, home=tmp_path, code=2)
+
+
 def test_threads_on_a_server(server, tmp_path):
     out = tmp_path / "out"
     said = measure("threads", "--target", simpledb(server), "--requests", 100, "--threads", "1,8",

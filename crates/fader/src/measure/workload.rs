@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use fader_history::Order;
 use fader_history::object::{Log, Operation, Text, Verb};
@@ -16,7 +17,7 @@ use fader_measure::model::{Behaviour, Law};
 use fader_measure::statistics::{self, Interval, warm_up};
 use fader_measure::{
     Arrivals, FILL_FIRST, Fill, InSimpleDb, Keys, Load, Mix, Party, Plan, Rate, Starts, Summary,
-    Until, Ycsb, formats::write_hlog, responses,
+    Until, Ycsb, formats, responses,
 };
 
 use super::staleness::write_log;
@@ -35,6 +36,8 @@ Examples:
   fader measure run a --rate 200 --for 60s --log run.jsonl
   fader measure run b --closed 64 --for 10s --target 'simpledb://?endpoint=http://127.0.0.1:4566'
   fader measure run c --rate 100 --to-rate 2000 --ramp 30s --for 60s
+  fader measure run c --rate 100 --to-rate 2000 --burst 1s --every 10s --for 60s
+  fader measure run a --replay run.jsonl --target 'simpledb://?endpoint=http://127.0.0.1:4566'
   fader measure run a --rate 500 --levels eventual=3,strong=1 --keys latest
   fader measure run b --rate 2000 --for 60s --target etcd://127.0.0.1:2379 --log run.jsonl
   fader measure run b --closed 8 --levels strong,eventual \
@@ -63,10 +66,11 @@ pub(crate) struct Options {
     target: String,
 
     /// Operations a second, by a schedule (an open loop).
-    #[arg(long, value_name = "PER SECOND", required_unless_present = "closed")]
+    #[arg(long, value_name = "PER SECOND")]
+    #[arg(required_unless_present_any = ["closed", "replay"])]
     rate: Option<f64>,
 
-    /// Another rate that --ramp reaches, or --step jumps to.
+    /// Another rate: --ramp reaches it, --step jumps to it, each --burst has it.
     #[arg(long, value_name = "PER SECOND", requires = "rate")]
     to_rate: Option<f64>,
 
@@ -78,6 +82,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", value_parser = time, requires = "to_rate")]
     #[arg(conflicts_with = "ramp")]
     step: Option<Duration>,
+
+    /// How long a burst is. The run begins with one.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "to_rate")]
+    #[arg(requires = "every", conflicts_with_all = ["ramp", "step"])]
+    burst: Option<Duration>,
+
+    /// From the beginning of a burst to that of the next.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "burst")]
+    every: Option<Duration>,
+
+    /// Begins operations when those of a log were due (an open loop).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "closed"])]
+    replay: Option<PathBuf>,
 
     /// How arrivals are spread.
     #[arg(long, value_enum, default_value = "poisson")]
@@ -91,9 +108,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 256, value_name = "CLIENTS")]
     clients: u32,
 
-    /// For how long operations begin, such as 60s or 5m.
+    /// For how long operations begin, such as 60s or 5m; with --replay as long as the log's.
     #[arg(long = "for", default_value = "10s", value_name = "TIME", value_parser = time)]
-    time: Duration,
+    #[arg(default_value_if("replay", ArgPredicate::IsPresent, None::<&str>))]
+    time: Option<Duration>,
 
     /// Items that are written before.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -188,30 +206,69 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     found.ok_or_else(|| "expected a time above zero, such as 500ms, 60s or 5m".to_owned())
 }
 
-/// The load that the options ask for.
-fn load(options: &Options) -> Result<(Load, u32)> {
+/// The load that the options ask for, its clients, and for how long operations begin.
+fn load(options: &Options) -> Result<(Load, u32, Duration)> {
+    if let Some(path) = &options.replay {
+        let (starts, end) = recorded(path)?;
+        let time = options.time.unwrap_or(end);
+        return Ok((Load::Open(Starts::Replay(starts)), options.clients, time));
+    }
+    let time = options.time.context("--for has a default")?;
     let Some(from) = options.rate else {
-        return Ok((Load::Closed, options.closed.unwrap_or(1)));
+        return Ok((Load::Closed, options.closed.unwrap_or(1), time));
     };
-    let rate = match (options.to_rate, options.ramp, options.step) {
+    let starts = Starts::Rate {
+        rate: rate(options, from)?,
+        arrivals: match options.arrivals {
+            Spread::Constant => Arrivals::Constant,
+            Spread::Poisson => Arrivals::Poisson,
+        },
+        seed: options.seed,
+    };
+    Ok((Load::Open(starts), options.clients, time))
+}
+
+fn rate(options: &Options, from: f64) -> Result<Rate> {
+    let bursts = options.burst.zip(options.every);
+    let rate = match (options.to_rate, options.ramp, options.step, bursts) {
         (None, ..) => Rate::Constant(from),
-        (Some(to), Some(over), _) => Rate::Ramp { from, to, over },
-        (Some(to), _, Some(at)) => Rate::Step { from, to, at },
-        (Some(_), None, None) => return failure::invalid("--to-rate needs --ramp or --step"),
+        (Some(to), Some(over), ..) => Rate::Ramp { from, to, over },
+        (Some(to), _, Some(at), _) => Rate::Step { from, to, at },
+        (Some(peak), .., Some((length, period))) => Rate::Burst {
+            base: from,
+            peak,
+            length,
+            period,
+        },
+        _ => return failure::invalid("--to-rate needs --ramp, --step or --burst"),
     };
+    if let Some((length, period)) = bursts
+        && period <= length
+    {
+        return failure::invalid("--every is longer than --burst");
+    }
     if !rate.is_valid() {
         return failure::invalid("--rate and --to-rate are above zero");
     }
-    let arrivals = match options.arrivals {
-        Spread::Constant => Arrivals::Constant,
-        Spread::Poisson => Arrivals::Poisson,
+    Ok(rate)
+}
+
+/// When the operations of a log were due, without the writes of records before it: nanoseconds
+/// since the first. Also the end of the time in which they were.
+fn recorded(path: &Path) -> Result<(Arc<[u64]>, Duration)> {
+    let found = formats::read_all(&[path.to_owned()], None)?;
+    for warning in &found.warnings {
+        note!("warning: {warning}");
+    }
+    let operations = found.log.operations.iter();
+    let loaded = operations.filter(|one| one.process < FILL_FIRST);
+    let mut starts: Vec<u64> = loaded.map(|one| one.intended.nanos).collect();
+    starts.sort_unstable();
+    let (Some(first), Some(last)) = (starts.first().copied(), starts.last().copied()) else {
+        return failure::invalid(format_args!("{}: it has no operation", path.display()));
     };
-    let starts = Starts::Rate {
-        rate,
-        arrivals,
-        seed: options.seed,
-    };
-    Ok((Load::Open(starts), options.clients))
+    let end = Duration::from_nanos(last - first + 1);
+    Ok((starts.into_iter().map(|start| start - first).collect(), end))
 }
 
 /// Levels with their shares. A level may have `=` itself, as `eventual; w=2`: what is a level as a
@@ -249,6 +306,7 @@ struct Shape {
     mix: Mix,
     load: Load,
     clients: u32,
+    time: Duration,
     levels: Vec<(Text, f64)>,
 }
 
@@ -265,7 +323,7 @@ impl Shape {
             levels: self.levels.iter().map(|(name, _)| name.clone()).collect(),
         };
         let shares = self.levels.iter().map(|(_, share)| *share).collect();
-        let until = Until::Elapsed(options.time);
+        let until = Until::Elapsed(self.time);
         let loaded = Party {
             plan: plan(self.load.clone(), until, self.clients, options.errors_max),
             workload: Arc::new(Ycsb::new(self.mix, options.records, shares, options.seed)),
@@ -290,16 +348,17 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
     let mix = Mix::named(letter).with_context(|| format!("no workload {letter}: a to f"))?;
     let keys = options.keys.map_or(mix.keys, Popular::keys);
     let mix = Mix { keys, ..mix };
-    let (load, clients) = load(options)?;
+    let (load, clients, time) = load(options)?;
     let levels = levels(options)?;
     let shape = Shape {
         mix,
         load,
         clients,
+        time,
         levels,
     };
     let names: Vec<Text> = shape.levels.iter().map(|(name, _)| name.clone()).collect();
-    let seconds = options.time.as_secs_f64();
+    let seconds = time.as_secs_f64();
     if options.target != MODEL {
         note!("{} records, then {seconds:.0} s of load", options.records);
     }
@@ -320,12 +379,12 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         write_log(&log, path)?;
     }
     let log = loaded(log)?;
-    output::tell(&text(&log, options.time));
+    output::tell(&text(&log, time));
     if let Some(path) = &options.hlog {
         let file = File::create(path).with_context(|| path.display().to_string())?;
-        write_hlog(&log, BufWriter::new(file))?;
+        formats::write_hlog(&log, BufWriter::new(file))?;
     }
-    let errors = Summary::of(&log, options.time).errors;
+    let errors = Summary::of(&log, time).errors;
     let is_given_up = options.errors_max.is_some_and(|max| max <= errors);
     if is_given_up {
         note!("given up after {errors} errors");
