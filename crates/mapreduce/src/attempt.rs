@@ -136,11 +136,7 @@ async fn fail(attempt: &Attempt<'_>, failure: Failure) -> Outcome<()> {
         job.output.decide(job.id(), State::Failed, &reason).await?;
         return Err(Failure::Over);
     }
-    let order = Order {
-        task: task.to_string(),
-        beat: attempt.beat(),
-        backup: false,
-    };
+    let order = Order::new(task, attempt.beat());
     job.rows.send(task.phase, &[order]).await?;
     Ok(())
 }

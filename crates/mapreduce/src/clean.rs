@@ -6,7 +6,7 @@
 use fader_cloud::{Cloud, ErrorKind, Result};
 
 use crate::guard::Guard;
-use crate::job::{JobId, Output, Register, State, prefix, register_key, success_key};
+use crate::job::{JobId, Output, Register, State, prefix, register_key};
 use crate::rows::names;
 use crate::store::Store;
 use crate::work::of_job;
@@ -59,7 +59,7 @@ impl Output {
         let is_over = match register.state {
             State::Running => false,
             State::Publishing => {
-                !self.guards.has(Guard::CleanerWaits) || self.store.has(&success_key()).await?
+                !self.guards.has(Guard::CleanerWaits) || self.is_complete().await?
             }
             State::Cancelled | State::Failed => true,
         };
@@ -71,25 +71,20 @@ impl Output {
 
     pub(crate) async fn clean_job(&self, job: &JobId) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
-        let found = self.store.list(&prefix(job)).await?;
+        let store = &self.store;
+        let found = store.list(Some(&prefix(job))).await?;
         let keys: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
         cleaned.objects = keys.len();
         for keys in keys.chunks(DELETE_COUNT) {
-            self.store.delete(keys.to_vec()).await?;
+            store.delete(keys.to_vec()).await?;
         }
         let names = names(job);
-        let (queues, domains) = (&self.store.0.queues, &self.store.0.domains);
+        let (queues, domains) = (&store.0.queues, &store.0.domains);
         loop {
-            let listed = self
-                .store
-                .repeated(|| async { queues.list(&names).await })
-                .await?;
+            let listed = store.repeated(|| queues.list(&names)).await?;
             let (count, before) = (listed.len(), cleaned.services);
             for queue in listed {
-                let deleted = self
-                    .store
-                    .repeated(|| async { queues.delete(&queue).await })
-                    .await;
+                let deleted = store.repeated(|| queues.delete(&queue)).await;
                 cleaned.services += usize::from(is_done(deleted)?);
             }
             // Of very many only some are listed.
@@ -97,19 +92,13 @@ impl Output {
                 break;
             }
         }
-        let listed = self
-            .store
-            .repeated(|| async { domains.list().await })
-            .await?;
+        let listed = store.repeated(|| domains.list()).await?;
         for domain in listed.iter().filter(|domain| domain.starts_with(&names)) {
-            let deleted = self
-                .store
-                .repeated(|| async { domains.delete(domain).await })
-                .await;
+            let deleted = store.repeated(|| domains.delete(domain)).await;
             cleaned.services += usize::from(is_done(deleted)?);
         }
         if !self.guards.has(Guard::RegisterStays) {
-            self.store.delete(vec![register_key()]).await?;
+            store.delete(vec![register_key()]).await?;
         }
         Ok(cleaned)
     }

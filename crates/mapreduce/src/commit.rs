@@ -14,15 +14,15 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_cloud::{Attribute, ErrorKind, Expected};
+use fader_cloud::{Attribute, AttributePut, ErrorKind, Expected};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
-use crate::job::{parse, prefix};
+use crate::job::{JobId, prefix};
 use crate::messages::Sent;
-use crate::rows::{Order, Task, also, one};
+use crate::rows::{Order, Row, Task, also, one};
 use crate::shuffle::{Run, crc32c};
 use crate::store::Store;
 use crate::user::Context;
@@ -95,19 +95,16 @@ struct State {
 }
 
 /// The key of an attempt's object.
-pub(crate) fn key(job: &Job, task: Task, attempt: &str, name: &str) -> Path {
-    Path::from(format!("{}/{task}/{attempt}/{name}", prefix(job.id())))
+pub(crate) fn key(job: &JobId, task: Task, attempt: &str, name: &str) -> Path {
+    Path::from(format!("{}/{task}/{attempt}/{name}", prefix(job)))
 }
 
 /// Reads the manifest of an attempt.
 ///
 /// # Errors
-/// `Task` when it is not there: a winner's always is, unless the job is over.
+/// As [`Job::needed`].
 pub(crate) async fn manifest(job: &Job, task: Task, attempt: &str) -> Outcome<Manifest> {
-    let key = key(job, task, attempt, "manifest");
-    let found = job.store().get(&key).await?;
-    let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
-    Ok(parse(&key, &bytes)?)
+    job.needed(&key(job.id(), task, attempt, "manifest")).await
 }
 
 impl<'a> Attempt<'a> {
@@ -165,18 +162,29 @@ impl<'a> Attempt<'a> {
         };
         let is_free = order.backup || !self.job.has(Guard::BeatInMessage);
         let condition = Some(&condition).filter(|_| !is_free);
+        let refused = self.put(attributes, condition, true).await?;
+        Ok(refused.is_none_or(|row| row.started.contains(&self.id)))
+    }
+
+    /// Puts into the row on a condition, again while the outcome is unknown and if told so. The row
+    /// by a strong read, where the condition does not hold.
+    async fn put(
+        &self,
+        attributes: Vec<AttributePut>,
+        condition: Option<&Expected>,
+        is_repeated: bool,
+    ) -> Outcome<Option<Row>> {
         let rows = &self.job.rows;
         let mut tries = 1;
         loop {
-            let error = match rows.put(self.task, attributes.clone(), condition).await {
-                Ok(()) => return Ok(true),
-                Err(error) => error,
+            let Err(error) = rows.put(self.task, attributes.clone(), condition).await else {
+                return Ok(None);
             };
             match error.kind {
-                ErrorKind::Ambiguous => self.store.pause(tries).await,
+                ErrorKind::Ambiguous if is_repeated => self.store.pause(tries).await,
                 ErrorKind::Precondition => {
-                    let row = rows.read(self.task).await?.ok_or(Failure::Over)?;
-                    return Ok(row.started.contains(&self.id));
+                    let row = rows.read(self.task).await?;
+                    return row.ok_or(Failure::Over).map(Some);
                 }
                 ErrorKind::NotFound => return Err(Failure::Over),
                 _ => return Err(error.into()),
@@ -192,18 +200,15 @@ impl<'a> Attempt<'a> {
             state.beats += 1;
             format!("{}:{}", self.id, state.beats)
         };
-        let raised = self
-            .job
-            .rows
-            .note(self.task, vec![one("beat", beat.clone())]);
-        raised.await?;
+        let put = vec![one("beat", beat.clone())];
+        self.job.rows.note(self.task, put).await?;
         self.state().beat = beat;
         Ok(())
     }
 
     /// Writes an object of the attempt; its entry in the manifest.
     pub(crate) async fn keep(&self, name: &str, bytes: Bytes) -> Outcome<DataObject> {
-        let key = key(self.job, self.task, &self.id, name);
+        let key = key(self.job.id(), self.task, &self.id, name);
         let object = DataObject {
             name: name.to_owned(),
             bytes: bytes.len() as u64,
@@ -233,7 +238,7 @@ impl<'a> Attempt<'a> {
         manifest.ms = now.saturating_sub(self.begun).as_millis() as u64;
         manifest.requests = self.job.take_requests();
         let text = serde_json::to_vec(&manifest).expect("a manifest has keys of text");
-        let at = key(self.job, self.task, &self.id, "manifest");
+        let at = key(self.job.id(), self.task, &self.id, "manifest");
         self.state().keys.push(at.clone());
         let is_first = self.job.has(Guard::ManifestFirst);
         if is_first {
@@ -261,37 +266,21 @@ impl<'a> Attempt<'a> {
         let attributes = vec![one("winner", self.id.clone()), one("ms", ms.to_string())];
         let absent = Expected::Absent("winner".to_owned());
         let condition = Some(&absent).filter(|_| self.job.has(Guard::ConditionalWinner));
-        let rows = &self.job.rows;
-        let mut tries = 1;
-        loop {
-            let error = match rows.put(self.task, attributes.clone(), condition).await {
-                Ok(()) => return Ok(Verdict::Won),
-                Err(error) => error,
-            };
-            match error.kind {
-                ErrorKind::Ambiguous if !self.job.has(Guard::UnknownIsNotLost) => {
-                    self.delete().await;
-                    return Ok(Verdict::Lost);
-                }
-                ErrorKind::Ambiguous if !self.job.has(Guard::UnknownIsNotWon) => {
-                    return Ok(Verdict::Won);
-                }
-                ErrorKind::Ambiguous => self.store.pause(tries).await,
-                ErrorKind::Precondition => {
-                    let row = rows.read(self.task).await?.ok_or(Failure::Over)?;
-                    // No winner after a refusal: the row is of another domain.
-                    let winner = row.winner.ok_or(Failure::Over)?;
-                    if winner == self.id {
-                        return Ok(Verdict::Won);
-                    }
-                    self.delete().await;
-                    return Ok(Verdict::Lost);
-                }
-                ErrorKind::NotFound => return Err(Failure::Over),
-                _ => return Err(error.into()),
+        let is_lost = !self.job.has(Guard::UnknownIsNotLost);
+        let is_repeated = !is_lost && self.job.has(Guard::UnknownIsNotWon);
+        let is_won = match self.put(attributes, condition, is_repeated).await {
+            Ok(None) => true,
+            // No winner after a refusal: the row is of another domain.
+            Ok(Some(row)) => row.winner.ok_or(Failure::Over)? == self.id,
+            Err(Failure::Cloud(error)) if !is_repeated && error.kind == ErrorKind::Ambiguous => {
+                !is_lost
             }
-            tries += 1;
+            Err(failure) => return Err(failure),
+        };
+        if !is_won {
+            self.delete().await;
         }
+        Ok(if is_won { Verdict::Won } else { Verdict::Lost })
     }
 
     /// Deletes what it wrote, after it read another winner. What stays is the cleaner's.

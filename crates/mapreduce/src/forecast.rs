@@ -37,7 +37,7 @@ pub async fn forecast(definition: &Definition, inputs: &dyn Inputs) -> Result<Fo
         let store = inputs.open(&pattern.base).await?;
         let mut listed = store.list(None);
         let mut count = 0_u64;
-        let failed = |error| failed("LIST", &Path::default(), false, error);
+        let failed = |error| failed("LIST", &Path::default(), error);
         while let Some(meta) = listed.try_next().await.map_err(failed)? {
             count += 1;
             let key = meta.location.as_ref();
@@ -91,7 +91,7 @@ pub async fn registers(cloud: &Cloud) -> Result<Vec<(String, Register)>> {
     let store = Store(cloud.clone());
     let mut found = Vec::new();
     let key = register_key();
-    for meta in store.list(&Path::default()).await? {
+    for meta in store.list(None).await? {
         let Some(folder) = meta.location.as_ref().strip_suffix(key.as_ref()) else {
             continue;
         };

@@ -285,10 +285,10 @@ impl Output {
     }
 
     async fn versioned(&self) -> Result<Option<(Register, UpdateVersion)>> {
-        let Some((bytes, version)) = self.store.get(&register_key()).await? else {
-            return Ok(None);
-        };
-        Ok(Some((parse(&register_key(), &bytes)?, version)))
+        let key = register_key();
+        let found = self.store.get(&key).await?;
+        let read = found.map(|(bytes, version)| Ok((parse(&key, &bytes)?, version)));
+        read.transpose()
     }
 
     /// What `_SUCCESS` says, if it is there.
@@ -296,22 +296,18 @@ impl Output {
     /// # Errors
     /// Of the cloud; `Malformed`.
     pub async fn success(&self) -> Result<Option<Success>> {
-        let found = self.store.get(&success_key()).await?;
-        found
-            .map(|(bytes, _)| parse(&success_key(), &bytes))
-            .transpose()
+        self.store.json(&success_key()).await
     }
 
     /// Whether this job runs, is publishing, or is over.
     pub(crate) async fn standing(&self, job: &JobId) -> Result<Standing> {
-        let register = self.register().await?;
-        Ok(match register {
-            Some(register) if register.job == *job => match register.state {
-                State::Running => Standing::Running,
-                State::Publishing if self.store.has(&success_key()).await? => Standing::Over,
-                State::Publishing => Standing::Publishing,
-                State::Cancelled | State::Failed => Standing::Over,
-            },
+        let register = self
+            .register()
+            .await?
+            .filter(|register| register.job == *job);
+        Ok(match register.map(|register| register.state) {
+            Some(State::Running) => Standing::Running,
+            Some(State::Publishing) if !self.is_complete().await? => Standing::Publishing,
             _ => Standing::Over,
         })
     }
@@ -324,8 +320,11 @@ impl Output {
         definition.check()?;
         loop {
             let found = self.versioned().await?;
+            if self.is_complete().await? {
+                return Err(refused("the output is complete: it has _SUCCESS"));
+            }
             let (mut register, mode) = match found {
-                Some((register, version)) => match self.joined(register, definition).await? {
+                Some((register, version)) => match self.joined(register, definition)? {
                     Joined::Old(register) => return Ok(*register),
                     Joined::After(before) => {
                         let mode = PutMode::Update(version);
@@ -338,23 +337,15 @@ impl Output {
                 }
             };
             register.former.dedup();
-            let is_right = match &mode {
-                PutMode::Create => self.guards.has(Guard::RegisterCreate),
-                _ => self.guards.has(Guard::RegisterUpdate),
-            };
-            let mode = if is_right { mode } else { PutMode::Overwrite };
-            // The register says what became of it.
-            let change = self.change(&register, mode).await?;
-            if !is_right && matches!(change, Change::Landed) {
-                return Ok(register);
+            match self.change(&register, mode).await? {
+                Change::Landed => return Ok(register),
+                // The register says what became of it.
+                Change::Unsure => {}
             }
         }
     }
 
-    async fn joined(&self, register: Register, definition: &Definition) -> Result<Joined> {
-        if self.store.has(&success_key()).await? {
-            return Err(refused("the output is complete: it has _SUCCESS"));
-        }
+    fn joined(&self, register: Register, definition: &Definition) -> Result<Joined> {
         let may_begin = match register.state {
             State::Cancelled | State::Failed => true,
             State::Publishing => !self.guards.has(Guard::NotWhilePublishing),
@@ -384,9 +375,6 @@ impl Output {
 
     /// Refuses an output with files that no job made.
     async fn check_empty(&self) -> Result<()> {
-        if self.store.has(&success_key()).await? {
-            return Err(refused("the output is complete: it has _SUCCESS"));
-        }
         for meta in self.store.folder().await? {
             let name = meta.location.filename().unwrap_or_default();
             if name.starts_with("part") {
@@ -414,22 +402,19 @@ impl Output {
                 reason: reason.to_owned(),
                 ..register
             };
-            let mode = match self.guards.has(Guard::RegisterUpdate) {
-                true => PutMode::Update(version),
-                false => PutMode::Overwrite,
-            };
-            self.change(&next, mode).await?;
+            self.change(&next, PutMode::Update(version)).await?;
         }
     }
 
     async fn change(&self, register: &Register, mode: PutMode) -> Result<Change> {
-        let bytes = register.encode();
-        let change = || async {
-            let bytes = bytes.clone();
-            self.store
-                .change(&register_key(), bytes, mode.clone())
-                .await
+        let is_right = match &mode {
+            PutMode::Create => self.guards.has(Guard::RegisterCreate),
+            _ => self.guards.has(Guard::RegisterUpdate),
         };
+        let mode = if is_right { mode } else { PutMode::Overwrite };
+        let bytes = register.encode();
+        let key = register_key();
+        let change = || self.store.change(&key, bytes.clone(), mode.clone());
         self.store.repeated(change).await
     }
 }
@@ -458,6 +443,11 @@ pub(crate) fn register_key() -> Path {
 /// The key that makes an output visible.
 pub(crate) fn success_key() -> Path {
     Path::from("_SUCCESS")
+}
+
+/// The key of the list of a job's map winners.
+pub(crate) fn list_key(job: &JobId) -> Path {
+    prefix(job).join("list")
 }
 
 /// With what all keys of a job begin.

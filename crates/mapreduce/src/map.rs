@@ -21,7 +21,7 @@ use crate::input::{Compression, Cutter, Fields, Format, Inflater, RECORD_BYTES_M
 use crate::plan::{Piece, Plan};
 use crate::queue;
 use crate::shuffle::{Segment, Shuffle};
-use crate::store::{Store, failed};
+use crate::store::Store;
 use crate::table::Table;
 use crate::user::{Batch, Emit, Map};
 
@@ -38,14 +38,8 @@ const READS: usize = 8;
 
 /// Bytes of a piece, in order.
 struct Chunk {
-    piece: usize,
+    of: Request,
     bytes: Bytes,
-    /// Where the next byte of the object would be.
-    next: u64,
-    /// Whether no more are read ahead.
-    is_last: bool,
-    /// Of Parquet: the number of the row group that they are.
-    group: Option<usize>,
 }
 
 /// The pieces of a split, with where they are.
@@ -130,10 +124,7 @@ async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outco
     let mut is_end = false;
     while !is_end || !ready.is_empty() {
         let round = std::mem::take(&mut ready);
-        let computed = attempt.job.processor.run(move || {
-            let fed = feeder.feed_all(round);
-            (feeder, fed)
-        });
+        let computed = compute(attempt, feeder, |feeder| feeder.feed_all(round));
         let fetched = async {
             let mut bytes = 0;
             while bytes < 2 * chunk_bytes {
@@ -149,35 +140,38 @@ async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outco
             Ok::<bool, Failure>(false)
         };
         let (computed, fetched) = join(computed, fetched).await;
-        let (back, fed) = computed?;
-        feeder = back;
+        let (mut left, mut more);
+        (feeder, (left, more)) = computed?;
         is_end = fetched?;
         keep(attempt, &mut feeder, &mut manifest).await?;
-        let (mut left, mut more) = fed?;
         while more.is_some() || !left.is_empty() {
             if let Some((piece, from)) = more {
                 // The last line of a piece is longer than what was read ahead.
                 left.push_front(read(attempt, split, Request::rest(split, piece, from)).await?);
             }
-            let computed = attempt.job.processor.run(move || {
-                let fed = feeder.feed_all(left);
-                (feeder, fed)
-            });
-            let (back, fed) = computed.await?;
-            feeder = back;
-            (left, more) = fed?;
+            let computed = compute(attempt, feeder, |feeder| feeder.feed_all(left));
+            (feeder, (left, more)) = computed.await?;
             keep(attempt, &mut feeder, &mut manifest).await?;
         }
     }
-    let computed = attempt.job.processor.run(move || {
-        let finished = feeder.finish();
-        (feeder, finished)
-    });
-    let (mut feeder, finished) = computed.await?;
-    finished?;
+    (feeder, ()) = compute(attempt, feeder, Feeder::finish).await?;
     keep(attempt, &mut feeder, &mut manifest).await?;
     manifest.counters = feeder.table.counters();
     Ok(manifest)
+}
+
+/// Has a feeder compute, away from what waits for the cloud.
+async fn compute<T: Send + 'static>(
+    attempt: &Attempt<'_>,
+    mut feeder: Feeder,
+    work: impl FnOnce(&mut Feeder) -> Outcome<T> + Send + 'static,
+) -> Outcome<(Feeder, T)> {
+    let computed = attempt.job.processor.run(move || {
+        let done = work(&mut feeder);
+        (feeder, done)
+    });
+    let (feeder, done) = computed.await?;
+    Ok((feeder, done?))
 }
 
 /// Keeps the segments that are complete.
@@ -201,13 +195,18 @@ struct Request {
     piece: usize,
     from: u64,
     bytes: u64,
-    /// Whether it is the last of the piece.
+    /// Whether no more of the piece is read ahead.
     is_last: bool,
     /// Of Parquet: the row group.
     group: Option<usize>,
 }
 
 impl Request {
+    /// Where the next byte of the object is.
+    fn next(&self) -> u64 {
+        self.from + self.bytes
+    }
+
     /// What follows what was read of a piece.
     fn rest(split: &Split, piece: usize, from: u64) -> Self {
         Request {
@@ -224,11 +223,7 @@ fn requests(split: &Split, chunk_bytes: u64) -> Vec<Request> {
     let mut requests = Vec::new();
     for (number, piece) in split.pieces.iter().enumerate() {
         let mut from = Cutter::first_byte(piece.offset);
-        let tail = if split.format.reads_on() {
-            TAIL_BYTES
-        } else {
-            0
-        };
+        let tail = u64::from(split.format.reads_on()) * TAIL_BYTES;
         let end = (piece.offset + piece.bytes + tail).min(piece.size);
         while from < end {
             let bytes = chunk_bytes.min(end - from);
@@ -334,9 +329,8 @@ fn unreadable(error: fader_cloud::Error, name: &str) -> Failure {
 async fn read(attempt: &Attempt<'_>, split: &Split, request: Request) -> Outcome<Chunk> {
     let piece = &split.pieces[request.piece];
     let objects = &split.stores[&piece.input];
-    let next = request.from + request.bytes;
-    let found = read_input(&attempt.store, objects, piece, request.from..next).await;
-    let bytes = match found {
+    let range = request.from..request.next();
+    let bytes = match read_input(&attempt.store, objects, piece, range).await {
         Ok(bytes) => bytes,
         Err(error) if !attempt.job.has(Guard::FailedReadFails) => {
             drop(error);
@@ -347,13 +341,7 @@ async fn read(attempt: &Attempt<'_>, split: &Split, request: Request) -> Outcome
             return Err(named(name, unreadable(error, name)));
         }
     };
-    Ok(Chunk {
-        piece: request.piece,
-        bytes,
-        next,
-        is_last: request.is_last,
-        group: request.group,
-    })
+    Ok(Chunk { of: request, bytes })
 }
 
 /// Reads a range of an input object.
@@ -365,24 +353,19 @@ pub(crate) async fn read_input(
 ) -> fader_cloud::Result<Bytes> {
     let key = Path::parse(&piece.key).unwrap_or_else(|_| Path::from(piece.key.as_str()));
     let expected = range.end - range.start;
-    let once = || async {
-        let options = GetOptions {
-            if_match: piece.e_tag.clone(),
-            range: Some(GetRange::Bounded(range.clone())),
-            ..GetOptions::default()
-        };
-        let failed = |error| failed("GET", &key, false, error);
-        let found = objects.get_opts(&key, options).await.map_err(failed)?;
-        let bytes = found.bytes().await.map_err(failed)?;
-        match bytes.len() as u64 == expected {
-            true => Ok(bytes),
-            false => Err(fader_cloud::Error::new(
-                ErrorKind::Precondition,
-                format!("{key} is shorter than it was"),
-            )),
-        }
+    let options = GetOptions {
+        if_match: piece.e_tag.clone(),
+        range: Some(GetRange::Bounded(range)),
+        ..GetOptions::default()
     };
-    store.repeated(once).await
+    let (bytes, _) = store.of(objects).read(&key, options).await?;
+    match bytes.len() as u64 == expected {
+        true => Ok(bytes),
+        false => {
+            let text = format!("{key} is shorter than it was");
+            Err(fader_cloud::Error::new(ErrorKind::Precondition, text))
+        }
+    }
 }
 
 /// The object that chunks are of.
@@ -413,13 +396,13 @@ impl Feeder {
         while self.segments.is_empty()
             && let Some(chunk) = chunks.pop_front()
         {
-            let name = self.split.names[chunk.piece].clone();
-            let needs = match chunk.group {
+            let piece = chunk.of.piece;
+            let needs = match chunk.of.group {
                 Some(group) => self.feed_rows(&chunk, group).map(|()| false),
                 None => self.feed(&chunk),
             };
-            if needs.map_err(|failure| named(&name, failure))? {
-                return Ok((chunks, Some((chunk.piece, chunk.next))));
+            if needs.map_err(|failure| named(&self.split.names[piece], failure))? {
+                return Ok((chunks, Some((piece, chunk.of.next()))));
             }
         }
         Ok((chunks, None))
@@ -427,9 +410,9 @@ impl Feeder {
 
     /// Feeds a chunk; whether its piece needs more than was read ahead.
     fn feed(&mut self, chunk: &Chunk) -> Outcome<bool> {
-        let piece = &self.split.pieces[chunk.piece];
+        let piece = &self.split.pieces[chunk.of.piece];
         let current = self.current.as_ref();
-        if current.is_none_or(|current| current.piece != chunk.piece) {
+        if current.is_none_or(|current| current.piece != chunk.of.piece) {
             let compression = Compression::of(&piece.key);
             let end = match compression {
                 Compression::None => piece.offset + piece.bytes,
@@ -438,32 +421,32 @@ impl Feeder {
             let record_max = record_max(self.memory);
             self.fields.begin();
             self.current = Some(Current {
-                piece: chunk.piece,
+                piece: chunk.of.piece,
                 cutter: Cutter::new(&self.split.format, piece.offset, end, record_max),
                 inflater: Inflater::new(compression, self.memory)?,
             });
         }
-        let is_object_end = chunk.next == piece.size;
+        let is_object_end = chunk.of.next() == piece.size;
         let mut current = self.current.take().expect("it was just begun");
         let (cutter, inflater) = (&mut current.cutter, &mut current.inflater);
         inflater.feed(&chunk.bytes, |bytes| {
-            cutter.feed(bytes, |at, bytes| self.take(chunk.piece, at, bytes))
+            cutter.feed(bytes, |at, bytes| self.take(chunk.of.piece, at, bytes))
         })?;
-        if chunk.is_last && is_object_end && !cutter.is_done() {
+        if chunk.of.is_last && is_object_end && !cutter.is_done() {
             inflater.finish(|bytes| {
-                cutter.feed(bytes, |at, bytes| self.take(chunk.piece, at, bytes))
+                cutter.feed(bytes, |at, bytes| self.take(chunk.of.piece, at, bytes))
             })?;
-            cutter.finish(|at, bytes| self.take(chunk.piece, at, bytes))?;
+            cutter.finish(|at, bytes| self.take(chunk.of.piece, at, bytes))?;
         }
         let is_done = cutter.is_done();
         self.current = Some(current);
-        if !chunk.is_last {
+        if !chunk.of.is_last {
             return Ok(false);
         }
         if !is_done && !is_object_end {
             return Ok(true);
         }
-        let name = &self.split.names[chunk.piece];
+        let name = &self.split.names[chunk.of.piece];
         self.mapper.end_of_source(name, &mut self.table)?;
         self.keep_full()?;
         Ok(false)
@@ -472,8 +455,8 @@ impl Feeder {
     /// Feeds a row group.
     fn feed_rows(&mut self, chunk: &Chunk, group: usize) -> Outcome<()> {
         let footers = self.split.footers.clone();
-        let rows = footers[chunk.piece].rows(group, chunk.bytes.clone())?;
-        let mut at = chunk.next - chunk.bytes.len() as u64;
+        let rows = footers[chunk.of.piece].rows(group, chunk.bytes.clone())?;
+        let mut at = chunk.of.next() - chunk.bytes.len() as u64;
         let mut lines = Vec::new();
         for row in rows {
             let before = lines.len();
@@ -484,14 +467,14 @@ impl Feeder {
                 return Err(Failure::task(text));
             }
             if STEP_BYTES <= lines.len() {
-                self.map(chunk.piece, at, &lines)?;
+                self.map(chunk.of.piece, at, &lines)?;
                 at += lines.len() as u64;
                 lines.clear();
             }
         }
-        self.map(chunk.piece, at, &lines)?;
-        if chunk.is_last {
-            let name = &self.split.names[chunk.piece];
+        self.map(chunk.of.piece, at, &lines)?;
+        if chunk.of.is_last {
+            let name = &self.split.names[chunk.of.piece];
             self.mapper.end_of_source(name, &mut self.table)?;
         }
         self.keep_full()

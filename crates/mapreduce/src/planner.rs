@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures_util::stream::TryStreamExt;
-use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore};
+use object_store::ObjectStore;
 
 use crate::commit::{Attempt, Manifest};
 use crate::failure::{Failure, Outcome};
 use crate::input::{Compression, Cutter, Format, Inflater, Pattern};
-use crate::job::{Success, parse};
+use crate::job::read_success;
 use crate::map::{footer, read_input};
 use crate::plan::{self, InputObject, Piece, Plan};
-use crate::store::failed;
 
 /// Objects of the input, at most.
 const OBJECTS_MAX: usize = 10_000_000;
@@ -64,20 +61,19 @@ async fn find(
     pattern: &Pattern,
     store: &Arc<dyn ObjectStore>,
 ) -> Outcome<Vec<InputObject>> {
-    let list = || async {
-        let listed = store.list(None).try_collect::<Vec<_>>().await;
-        listed.map_err(|error| failed("LIST", &Path::default(), false, error))
-    };
-    let mut listed = attempt.store.repeated(list).await?;
+    let store = attempt.store.of(store);
+    let mut listed = store.list(None).await?;
     listed.sort_by(|one, other| one.location.cmp(&other.location));
     let mut complete: Vec<(String, BTreeSet<String>)> = Vec::new();
     for meta in &listed {
         if meta.location.filename() == Some("_SUCCESS") {
             let key = meta.location.as_ref();
             let folder = key[..key.len() - "_SUCCESS".len()].to_owned();
-            if let Some(files) = published(attempt, store, &meta.location).await? {
-                complete.push((folder, files));
-            }
+            let found = store.get(&meta.location).await?;
+            // Another's: Hadoop's is empty.
+            let success = found.and_then(|(bytes, _)| read_success(&bytes).ok());
+            let files = success.map(|it| it.files.into_iter().map(|file| file.name).collect());
+            complete.extend(files.map(|files| (folder, files)));
         }
     }
     let format = &attempt.job.definition().format;
@@ -109,26 +105,6 @@ fn is_left_out(key: &str, complete: &[(String, BTreeSet<String>)]) -> bool {
         let name = key.strip_prefix(folder.as_str());
         name.is_some_and(|name| !files.contains(name))
     })
-}
-
-/// The files that a `_SUCCESS` of ours names.
-async fn published(
-    attempt: &Attempt<'_>,
-    store: &Arc<dyn ObjectStore>,
-    key: &Path,
-) -> Outcome<Option<BTreeSet<String>>> {
-    let get = || async {
-        let failed = |error| failed("GET", key, false, error);
-        let found = store
-            .get_opts(key, GetOptions::default())
-            .await
-            .map_err(failed)?;
-        found.bytes().await.map_err(failed)
-    };
-    let bytes = attempt.store.repeated(get).await?;
-    // Another's: Hadoop's is empty.
-    let success = parse::<Success>(key, &bytes).ok();
-    Ok(success.map(|success| success.files.into_iter().map(|file| file.name).collect()))
 }
 
 /// Lines from places all over the input.

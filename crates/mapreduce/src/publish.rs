@@ -16,8 +16,8 @@ use object_store::path::Path;
 use crate::commit::{DataObject, Manifest, key, manifest};
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
-use crate::job::{Lap, PublishedFile, Success, prefix, success_key};
-use crate::reduce::{List, Winner};
+use crate::job::{Lap, PublishedFile, Success, success_key};
+use crate::reduce::{Winner, all_attempts};
 use crate::rows::{Phase, Row, Task};
 use crate::shuffle::{crc32c, crc32c_of_both};
 use crate::store::Upload;
@@ -42,7 +42,7 @@ pub(crate) async fn publish(job: &Job) -> Outcome<()> {
     let count = job.definition().reduces;
     let rows = job.rows.all(Phase::Reduce).await?;
     let Some(winners) = rows.as_ref().and_then(|rows| winners(rows, count)) else {
-        return match job.store().has(&success_key()).await? {
+        return match job.output.is_complete().await? {
             true => Ok(()),
             false => Err(Failure::Job(
                 "the job was published, but its output was deleted: choose another output"
@@ -52,10 +52,7 @@ pub(crate) async fn publish(job: &Job) -> Outcome<()> {
     };
     let numbers = 0..count;
     let files = numbers.zip(&winners).map(|(number, (id, _))| {
-        let task = Task {
-            phase: Phase::Reduce,
-            number,
-        };
+        let task = Phase::Reduce.task(number);
         async move {
             let manifest = manifest(job, task, id).await?;
             let parts = parts(number, &manifest);
@@ -75,10 +72,7 @@ pub(crate) async fn publish(job: &Job) -> Outcome<()> {
     job.store().create(&success_key(), &text.into()).await?;
     if !job.has(Guard::SuccessLast) {
         for (number, ((parts, _), (id, _))) in (0..count).zip(files.iter().zip(&winners)) {
-            let task = Task {
-                phase: Phase::Reduce,
-                number,
-            };
+            let task = Phase::Reduce.task(number);
             create_parts(job, task, id, parts).await?;
         }
     }
@@ -87,10 +81,7 @@ pub(crate) async fn publish(job: &Job) -> Outcome<()> {
 
 /// The winner of each task with its milliseconds, if all have one.
 pub(crate) fn winners(rows: &BTreeMap<u32, Row>, count: u32) -> Option<Vec<(String, u64)>> {
-    let winner = |number: u32| {
-        let row = rows.get(&number)?;
-        Some((row.winner.clone()?, row.ms))
-    };
+    let winner = |number: u32| rows.get(&number)?.lap();
     (0..count).map(winner).collect()
 }
 
@@ -146,13 +137,13 @@ async fn create_part(job: &Job, task: Task, id: &str, part: &Part) -> Outcome<()
     if job.has(Guard::CreateOnlyParts) && job.store().has(&at).await? {
         return check_part(job, &at, objects).await;
     }
-    let key = |name: &str| key(job, task, id, name);
+    let key = |name: &str| key(job.id(), task, id, name);
     let is_large = job.part_bytes_max() < file.bytes;
     if is_large && job.has(Guard::CreateOnlyParts) {
         let staged = staged(job, task, id, &file.name);
         let objects = objects.iter().map(|object| (key(&object.name), object));
-        match stage(job, &staged, objects).await? {
-            Staged::Copied => match job.store().copy(&staged, &at).await {
+        if stage(job, &staged, objects).await? {
+            match job.store().copy(&staged, &at).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind == ErrorKind::Precondition => {
                     return check_part(job, &at, &part.objects).await;
@@ -160,8 +151,7 @@ async fn create_part(job: &Job, task: Task, id: &str, part: &Part) -> Outcome<()
                 // The store copies on no condition.
                 Err(error) if error.kind == ErrorKind::Invalid => {}
                 Err(error) => return Err(error.into()),
-            },
-            Staged::Refused => {}
+            }
         }
     }
     let mut body = Vec::with_capacity(file.bytes as usize);
@@ -196,21 +186,15 @@ async fn own(job: &Job, key: &Path, object: &DataObject) -> Outcome<Bytes> {
     }
 }
 
-/// Whether a part was put together under a name of its own.
-enum Staged {
-    Copied,
-    Refused,
-}
-
 /// Puts a part together below the winner's name, a few objects in memory at once. Each publisher
-/// writes the same bytes.
+/// writes the same bytes. Whether the store takes objects in parts.
 async fn stage(
     job: &Job,
     at: &Path,
     objects: impl Iterator<Item = (Path, &DataObject)>,
-) -> Outcome<Staged> {
+) -> Outcome<bool> {
     let Some(mut upload) = job.store().upload(at).await? else {
-        return Ok(Staged::Refused);
+        return Ok(false);
     };
     match put_all(job, &mut upload, objects).await {
         Ok(()) => upload.complete().await?,
@@ -219,7 +203,7 @@ async fn stage(
             return Err(failure);
         }
     }
-    Ok(Staged::Copied)
+    Ok(true)
 }
 
 /// Sends the bytes of objects as parts of an upload.
@@ -301,19 +285,22 @@ async fn success(
     success.timeline.push(lap(Task::PLAN, &plan_id, plan.ms));
     let mut manifests = vec![plan];
     for (number, Winner { attempt, manifest }) in (0..).zip(&list.maps) {
-        let phase = Phase::Map;
-        success
-            .timeline
-            .push(lap(Task { phase, number }, attempt, manifest.ms));
+        let task = Phase::Map.task(number);
+        success.timeline.push(lap(task, attempt, manifest.ms));
         manifests.push(manifest.clone());
     }
     for (number, ((id, ms), (_, manifest))) in (0..).zip(winners.iter().zip(files)) {
-        let phase = Phase::Reduce;
-        success.timeline.push(lap(Task { phase, number }, id, *ms));
+        let task = Phase::Reduce.task(number);
+        success.timeline.push(lap(task, id, *ms));
         manifests.push(manifest.clone());
     }
     if !job.has(Guard::WinnersCounters) {
-        manifests.extend(all_manifests(job, &list).await?);
+        let all = all_attempts(job, &list).await?.into_iter();
+        let winners: BTreeSet<_> = list.maps.iter().map(|winner| &winner.attempt).collect();
+        manifests.extend(
+            all.filter(|(_, id, _)| !winners.contains(id))
+                .map(|it| it.2),
+        );
     }
     for manifest in &manifests {
         for (name, number) in &manifest.counters {
@@ -326,25 +313,4 @@ async fn success(
         *success.requests.entry(name.clone()).or_default() += number;
     }
     Ok(success)
-}
-
-/// Without [`Guard::WinnersCounters`]: the manifests of map attempts that are no winners.
-async fn all_manifests(job: &Job, list: &List) -> Outcome<Vec<Manifest>> {
-    let mut found = Vec::new();
-    for (number, winner) in (0..).zip(&list.maps) {
-        let task = Task {
-            phase: Phase::Map,
-            number,
-        };
-        let below = Path::from(format!("{}/{task}", prefix(job.id())));
-        for meta in job.store().list(&below).await? {
-            let mut parts = meta.location.as_ref().rsplit('/');
-            if let (Some("manifest"), Some(id)) = (parts.next(), parts.next())
-                && id != winner.attempt
-            {
-                found.push(manifest(job, task, id).await?);
-            }
-        }
-    }
-    Ok(found)
 }

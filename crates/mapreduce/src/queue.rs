@@ -115,7 +115,7 @@ async fn send_run(attempt: &Attempt<'_>, partition: u32, first: u64, run: &Bytes
 pub(crate) async fn gather(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
     let job = attempt.job;
     let expected = expected(attempt, list).await?;
-    let mut gather = Gather::new(expected, job.guards());
+    let mut gather = Gather::new(expected, job.guards);
     let clock = &attempt.store.0.runtime.clock;
     let (mut last, mut held, mut kept) = (clock.monotonic(), 0, 0);
     while 0 < gather.missing() {
@@ -168,12 +168,11 @@ async fn expected(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Expected>> 
     let partition = attempt.task.number as usize;
     let mut counted = Vec::new();
     if !job.has(Guard::WinnersCounts) {
-        counted = all_attempts(attempt, list).await?;
+        counted = all_attempts(job, list).await?;
     }
     let mut all = Vec::new();
     for (winner, number) in list.maps.iter().zip(0..) {
-        let phase = Phase::Map;
-        let task = Task { phase, number };
+        let task = Phase::Map.task(number);
         let other = counted.iter().find(|(of, ..)| *of == task);
         let manifest = other.map_or(&winner.manifest, |(_, _, manifest)| manifest);
         let sent = manifest
@@ -251,12 +250,12 @@ fn source(
         let place = match content {
             Content::Blocks(blocks) => Place::Memory(blocks),
             Content::Kept(name, at, _) => {
-                Place::Object(key(attempt.job, attempt.task, &attempt.id, &name), at)
+                Place::Object(key(attempt.job.id(), attempt.task, &attempt.id, &name), at)
             }
             Content::Object(name, _) => {
                 let task = Task::parse(&winner.task);
                 let task = task.ok_or_else(|| Failure::task("a winner without a task"))?;
-                Place::Object(key(attempt.job, task, &winner.attempt, &name), 0)
+                Place::Object(key(attempt.job.id(), task, &winner.attempt, &name), 0)
             }
         };
         source.bytes += bytes;

@@ -44,7 +44,7 @@ impl Watch {
         let none = Row::default();
         let (mut has_waiting, mut oldest) = (false, None);
         for number in 0..count {
-            let task = Task { phase, number };
+            let task = phase.task(number);
             let row = rows.get(&number).unwrap_or(&none);
             if row.winner.is_some() {
                 self.seen.remove(&task);
@@ -62,21 +62,14 @@ impl Watch {
                 *seen = (row.beat.clone(), now, since);
             }
             if lease <= now.saturating_sub(seen.1) {
-                wishes.again.push(Order {
-                    task: task.to_string(),
-                    beat: row.beat.clone(),
-                    backup: false,
-                });
+                wishes.again.push(Order::new(task, row.beat.clone()));
             }
             let age = now.saturating_sub(seen.2);
             if !row.has_backup && oldest.is_none_or(|(_, other)| other < age) {
                 oldest = Some((task, age));
             }
         }
-        let laps = rows
-            .values()
-            .filter(|row| row.winner.is_some())
-            .map(|row| row.ms);
+        let laps = rows.values().filter_map(Row::lap).map(|(_, ms)| ms);
         let bound =
             median(laps.collect()).map(|median| (median * BACKUP_HALVES / 2).max(BACKUP_MIN));
         let late = oldest.filter(|(_, age)| bound.is_some_and(|bound| bound < *age));

@@ -17,6 +17,7 @@ use crate::merge::{Merger, Reduction, Step};
 use crate::queue;
 use crate::rows::{Phase, Task};
 use crate::shuffle::{Codec, SegmentWriter, Shuffle};
+use crate::view::Job;
 
 /// Reads under way at once.
 const READS: usize = 16;
@@ -113,7 +114,7 @@ async fn sources(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
             let run = object.runs.get(partition).copied();
             let run = run.ok_or_else(|| Failure::task("a manifest lacks a partition"))?;
             if 0 < run.records {
-                let at = key(attempt.job, task, &attempt_id, &object.name);
+                let at = key(attempt.job.id(), task, &attempt_id, &object.name);
                 sources.push(Source {
                     ranges: vec![(Place::Object(at, run.offset), run.bytes)],
                     bytes: run.bytes,
@@ -131,31 +132,26 @@ pub(crate) async fn attempts(
     list: &List,
 ) -> Outcome<Vec<(Task, String, Manifest)>> {
     if !attempt.job.has(Guard::ListOnly) {
-        return all_attempts(attempt, list).await;
+        return all_attempts(attempt.job, list).await;
     }
     let maps = list.maps.iter().zip(0..);
     let of = |(winner, number): (&Winner, u32)| {
-        let phase = Phase::Map;
-        let task = Task { phase, number };
+        let task = Phase::Map.task(number);
         (task, winner.attempt.clone(), winner.manifest.clone())
     };
     Ok(maps.map(of).collect())
 }
 
 /// Attempts of all map tasks, winners or not: what a guard that is missing takes for winners.
-pub(crate) async fn all_attempts(
-    attempt: &Attempt<'_>,
-    list: &List,
-) -> Outcome<Vec<(Task, String, Manifest)>> {
+pub(crate) async fn all_attempts(job: &Job, list: &List) -> Outcome<Vec<(Task, String, Manifest)>> {
     let mut found = Vec::new();
     for (_, number) in list.maps.iter().zip(0..) {
-        let phase = Phase::Map;
-        let task = Task { phase, number };
-        let below = Path::from(format!("{}/{task}", prefix(attempt.job.id())));
-        for meta in attempt.store.list(&below).await? {
+        let task = Phase::Map.task(number);
+        let below = prefix(job.id()).join(task.to_string());
+        for meta in job.store().list(Some(&below)).await? {
             let mut parts = meta.location.as_ref().rsplit('/');
             if let (Some("manifest"), Some(id)) = (parts.next(), parts.next()) {
-                found.push((task, id.to_owned(), manifest(attempt.job, task, id).await?));
+                found.push((task, id.to_owned(), manifest(job, task, id).await?));
             }
         }
     }
@@ -236,7 +232,7 @@ async fn merge_pass(
         ..Source::default()
     };
     for object in &out.objects[first..] {
-        let at = key(attempt.job, attempt.task, &attempt.id, &object.name);
+        let at = key(attempt.job.id(), attempt.task, &attempt.id, &object.name);
         merged.ranges.push((Place::Object(at, 0), object.bytes));
         merged.bytes += object.bytes;
     }

@@ -12,8 +12,8 @@ use std::fmt;
 use std::time::Duration;
 
 use fader_cloud::{
-    Attribute, AttributePut, ErrorKind, Expected, Item, ItemPut, QueueSettings, ReadConsistency,
-    Result,
+    Attribute, AttributePut, Error, ErrorKind, Expected, Item, ItemPut, QueueSettings,
+    ReadConsistency, Result,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::guard::{Guard, Guards};
 use crate::job::{JobId, Register};
 use crate::shuffle::Shuffle;
-use crate::store::Store;
+use crate::store::{Store, if_there};
 
 /// How long queues keep messages: the longest that there is.
 const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -53,6 +53,14 @@ impl Phase {
         }
     }
 
+    /// Its task of that number.
+    pub(crate) const fn task(self, number: u32) -> Task {
+        Task {
+            phase: self,
+            number,
+        }
+    }
+
     fn letter(self) -> char {
         match self {
             Phase::Plan => 'p',
@@ -72,10 +80,7 @@ pub struct Task {
 }
 
 impl Task {
-    pub(crate) const PLAN: Task = Task {
-        phase: Phase::Plan,
-        number: 0,
-    };
+    pub(crate) const PLAN: Task = Phase::Plan.task(0);
 
     /// Reads what `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
@@ -105,6 +110,17 @@ pub(crate) struct Order {
     /// Whether it starts beside another attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) backup: bool,
+}
+
+impl Order {
+    /// To attempt a task whose beat is this one.
+    pub(crate) fn new(task: Task, beat: String) -> Self {
+        Order {
+            task: task.to_string(),
+            beat,
+            backup: false,
+        }
+    }
 }
 
 /// The state of a task.
@@ -145,6 +161,11 @@ impl Row {
             }
         }
         row
+    }
+
+    /// Its winner, if it has one, with the milliseconds that it worked.
+    pub(crate) fn lap(&self) -> Option<(String, u64)> {
+        Some((self.winner.clone()?, self.ms))
     }
 
     /// Attempts of which nothing is known.
@@ -237,7 +258,7 @@ impl Rows {
             .chain(names);
         let settings = &settings;
         let creations = names.map(|name| async move {
-            let create = || async { self.store.0.queues.create(&name, settings).await };
+            let create = || self.store.0.queues.create(&name, settings);
             self.store.repeated(create).await
         });
         let creations: Vec<_> = creations.collect();
@@ -245,7 +266,7 @@ impl Rows {
         creations.try_collect::<Vec<()>>().await?;
         for shard in 0..self.shards {
             let name = self.domain(shard);
-            let create = || async { self.store.0.domains.create(&name).await };
+            let create = || self.store.0.domains.create(&name);
             self.store.repeated(create).await?;
         }
         Ok(())
@@ -254,17 +275,14 @@ impl Rows {
     /// A row, by a strong read; `None` when its domain is gone.
     pub(crate) async fn read(&self, task: Task) -> Result<Option<Row>> {
         let (domain, item) = (self.domain(task.number), task.to_string());
+        let attributes = if_there(self.get(&domain, &item).await)?;
+        Ok(attributes.map(Row::parse))
+    }
+
+    async fn get(&self, domain: &str, item: &str) -> Result<Vec<Attribute>> {
         let domains = &self.store.0.domains;
-        let get = || async {
-            domains
-                .get(&domain, &item, &[], ReadConsistency::Strong)
-                .await
-        };
-        match self.store.repeated(get).await {
-            Ok(attributes) => Ok(Some(Row::parse(attributes))),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let get = || domains.get(domain, item, &[], ReadConsistency::Strong);
+        self.store.repeated(get).await
     }
 
     /// Puts into a row, once, unless the cloud said that it did nothing.
@@ -286,21 +304,14 @@ impl Rows {
         put: ItemPut,
         condition: Option<&Expected>,
     ) -> Result<()> {
-        let mut tries = 1;
-        loop {
-            match self.store.0.domains.put(domain, &put, condition).await {
-                Err(error) if matches!(error.kind, ErrorKind::Unavailable { .. }) && tries < 8 => {
-                    self.store.pause(tries).await;
-                    tries += 1;
-                }
-                answer => return answer,
-            }
-        }
+        let did_nothing = |error: &Error| matches!(error.kind, ErrorKind::Unavailable { .. });
+        let once = || self.store.0.domains.put(domain, &put, condition);
+        self.store.repeated_while(did_nothing, once).await
     }
 
     /// Notes in a row what may be noted twice.
     pub(crate) async fn note(&self, task: Task, attributes: Vec<AttributePut>) -> Result<()> {
-        let note = || async { self.put(task, attributes.clone(), None).await };
+        let note = || self.put(task, attributes.clone(), None);
         self.store.repeated(note).await
     }
 
@@ -308,10 +319,9 @@ impl Rows {
     pub(crate) async fn all(&self, phase: Phase) -> Result<Option<BTreeMap<u32, Row>>> {
         let mut rows = BTreeMap::new();
         for shard in 0..self.shards {
-            match self.select(shard, phase).await {
-                Ok(found) => rows.extend(found),
-                Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(error),
+            match if_there(self.select(shard, phase).await)? {
+                Some(found) => rows.extend(found),
+                None => return Ok(None),
             }
         }
         Ok(Some(rows))
@@ -334,7 +344,7 @@ impl Rows {
         let mut token: Option<String> = None;
         loop {
             let domains = &self.store.0.domains;
-            let select = || async { domains.select(&expression, token.as_deref(), reading).await };
+            let select = || domains.select(&expression, token.as_deref(), reading);
             let page = self.store.repeated(select).await?;
             for Item { name, attributes } in page.items {
                 if let Some(task) = Task::parse(&name) {
@@ -351,13 +361,7 @@ impl Rows {
     /// Raises the ticket; whether this worker did, and no other.
     pub(crate) async fn raise_ticket(&self) -> Result<bool> {
         let domain = self.domain(0);
-        let domains = &self.store.0.domains;
-        let get = || async {
-            domains
-                .get(&domain, "ticket", &[], ReadConsistency::Strong)
-                .await
-        };
-        let found = self.store.repeated(get).await?;
+        let found = self.get(&domain, "ticket").await?;
         let before = found.into_iter().find(|attribute| attribute.name == "n");
         if !self.guards.has(Guard::TicketIsFree) && before.is_some() {
             return Ok(false);

@@ -19,6 +19,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use bytes::Bytes;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as NameError;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
@@ -93,22 +95,15 @@ impl Codec {
 
 impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Codec::Lz4 => "lz4",
-            Codec::Zstd => "zstd",
-        })
+        self.serialize(f)
     }
 }
 
 impl FromStr for Codec {
-    type Err = String;
+    type Err = NameError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "lz4" => Ok(Codec::Lz4),
-            "zstd" => Ok(Codec::Zstd),
-            _ => Err(format!("{text:?} is neither lz4 nor zstd")),
-        }
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::deserialize(text.into_deserializer())
     }
 }
 
@@ -125,22 +120,15 @@ pub enum Shuffle {
 
 impl fmt::Display for Shuffle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Shuffle::Object => "object",
-            Shuffle::Queue => "queue",
-        })
+        self.serialize(f)
     }
 }
 
 impl FromStr for Shuffle {
-    type Err = String;
+    type Err = NameError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "object" => Ok(Shuffle::Object),
-            "queue" => Ok(Shuffle::Queue),
-            _ => Err(format!("{text:?} is neither object nor queue")),
-        }
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::deserialize(text.into_deserializer())
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use fader_cloud::Result;
 use serde::Serialize;
 
+use crate::commit::key;
 use crate::guard::Guards;
-use crate::job::{Output, Register, State, Success, parse, prefix, success_key};
+use crate::job::{JobId, Lap, Output, Register, State, Success, list_key, success_key};
 use crate::plan::Plan;
 use crate::reduce::List;
 use crate::rows::{Phase, Row, Rows, Task};
@@ -63,20 +64,16 @@ impl Output {
             _ => None,
         };
         let rows = Rows::new(self.store.clone(), &register, Guards::default());
-        let plan = match success {
-            Some(_) => None,
-            None => self.plan(&register).await?,
-        };
+        let mut plan = None;
         let mut phases = Vec::new();
         let mut reasons = BTreeMap::new();
         for phase in Phase::ALL {
             let found = rows.all(phase).await?.unwrap_or_default();
             for (number, row) in found.iter().filter(|(_, row)| !row.reason.is_empty()) {
-                let task = Task {
-                    phase,
-                    number: *number,
-                };
-                reasons.insert(task.to_string(), row.reason.clone());
+                reasons.insert(phase.task(*number).to_string(), row.reason.clone());
+            }
+            if let (Phase::Plan, None) = (phase, &success) {
+                plan = self.plan(&register.job, found.get(&0)).await?;
             }
             let tasks = match (phase, &success) {
                 (_, Some(success)) => Some(laps(success, phase.name()).len() as u32),
@@ -99,16 +96,11 @@ impl Output {
     }
 
     /// The winning plan, if it is there.
-    async fn plan(&self, register: &Register) -> Result<Option<Plan>> {
-        let rows = Rows::new(self.store.clone(), register, Guards::default());
-        let row = rows.read(Task::PLAN).await?;
-        let Some(winner) = row.and_then(|row| row.winner) else {
-            return Ok(None);
-        };
-        let key = format!("{}/{}/{winner}/plan", prefix(&register.job), Task::PLAN);
-        let key = object_store::path::Path::from(key);
-        let found = self.store.get(&key).await?;
-        found.map(|(bytes, _)| parse(&key, &bytes)).transpose()
+    async fn plan(&self, job: &JobId, row: Option<&Row>) -> Result<Option<Plan>> {
+        match row.and_then(|row| row.winner.as_ref()) {
+            Some(winner) => self.store.json(&key(job, Task::PLAN, winner, "plan")).await,
+            None => Ok(None),
+        }
     }
 
     /// Bytes of each partition after the map phase, if that is over and not yet cleaned.
@@ -116,12 +108,10 @@ impl Output {
     /// # Errors
     /// Of the cloud.
     pub async fn partitions(&self, register: &Register) -> Result<Option<Vec<u64>>> {
-        let key = format!("{}/list", prefix(&register.job));
-        let key = object_store::path::Path::from(key);
-        let Some((bytes, _)) = self.store.get(&key).await? else {
+        let list = self.store.json::<List>(&list_key(&register.job)).await?;
+        let Some(list) = list else {
             return Ok(None);
         };
-        let list: List = parse(&key, &bytes)?;
         let mut partitions = vec![0; register.definition.reduces as usize];
         let manifests = list.maps.iter().map(|winner| &winner.manifest);
         for manifest in manifests {
@@ -153,11 +143,8 @@ fn phase_status(
     plan: Option<&Plan>,
 ) -> PhaseStatus {
     let count = |is: &dyn Fn(&Row) -> bool| rows.values().filter(|row| is(row)).count() as u32;
-    let mut laps: Vec<u64> = rows
-        .values()
-        .filter(|row| row.winner.is_some())
-        .map(|row| row.ms)
-        .collect();
+    let laps = rows.values().filter_map(Row::lap);
+    let mut laps: Vec<u64> = laps.map(|(_, ms)| ms).collect();
     laps.sort_unstable();
     let bytes = plan.map(|plan| {
         let done = rows.iter().filter(|(_, row)| row.winner.is_some());
@@ -183,10 +170,7 @@ fn phase_status(
         ms: median_and_longest(&laps),
         bytes_per_s: bytes.and_then(|bytes| rate(bytes, &laps)),
         stragglers: stragglers
-            .map(|(number, _)| {
-                let number = *number;
-                Task { phase, number }.to_string()
-            })
+            .map(|(number, _)| phase.task(*number).to_string())
             .collect(),
     }
 }
@@ -204,9 +188,8 @@ fn rate(bytes: u64, laps: &[u64]) -> Option<u64> {
 
 /// The milliseconds of a phase's winners, in their order.
 fn laps(success: &Success, phase: &str) -> Vec<u64> {
-    let of_phase = |lap: &&crate::job::Lap| {
-        Task::parse(&lap.task).is_some_and(|task| task.phase.name() == phase)
-    };
+    let is_of = |task: Task| task.phase.name() == phase;
+    let of_phase = |lap: &&Lap| Task::parse(&lap.task).is_some_and(is_of);
     let laps = success.timeline.iter().filter(of_phase);
     let mut laps: Vec<u64> = laps.map(|lap| lap.ms).collect();
     laps.sort_unstable();

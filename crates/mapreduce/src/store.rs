@@ -3,6 +3,7 @@
 //! Every object but the register is written under a name whose bytes never differ. Data and
 //! manifests carry an attempt's random id; the list and the parts are created and never changed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,9 +11,12 @@ use fader_cloud::{Cloud, Error, ErrorKind, Result, object_error_kind};
 use futures_util::stream::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStoreExt, PutMode, PutOptions,
-    UpdateVersion,
+    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutOptions, UpdateVersion,
 };
+use serde::de::DeserializeOwned;
+
+use crate::job::parse;
 
 /// How often a call is tried.
 const TRIES: u32 = 8;
@@ -35,13 +39,25 @@ pub(crate) enum Change {
 pub(crate) struct Store(pub(crate) Cloud);
 
 impl Store {
+    /// The same with other objects.
+    pub(crate) fn of(&self, objects: &Arc<dyn ObjectStore>) -> Store {
+        let mut cloud = self.0.clone();
+        cloud.objects = objects.clone();
+        Store(cloud)
+    }
+
     /// An object with its version, if it is there.
     pub(crate) async fn get(&self, key: &Path) -> Result<Option<(Bytes, UpdateVersion)>> {
-        match self.read(key, GetOptions::default()).await {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_there(self.read(key, GetOptions::default()).await)
+    }
+
+    /// What an object of JSON says, if it is there.
+    ///
+    /// # Errors
+    /// `Malformed`, and as all reads.
+    pub(crate) async fn json<T: DeserializeOwned>(&self, key: &Path) -> Result<Option<T>> {
+        let found = self.get(key).await?;
+        found.map(|(bytes, _)| parse(key, &bytes)).transpose()
     }
 
     /// A part of an object.
@@ -49,11 +65,7 @@ impl Store {
     /// # Errors
     /// `NotFound`, and as all reads.
     pub(crate) async fn range(&self, key: &Path, offset: u64, bytes: u64) -> Result<Bytes> {
-        let options = GetOptions {
-            range: Some(GetRange::Bounded(offset..offset + bytes)),
-            ..GetOptions::default()
-        };
-        Ok(self.read(key, options).await?.0)
+        Ok(self.read(key, part(offset, bytes)).await?.0)
     }
 
     /// The same as it comes, in pieces: put together it would be there twice.
@@ -61,23 +73,22 @@ impl Store {
     /// # Errors
     /// `NotFound`, and as all reads.
     pub(crate) async fn pieces(&self, key: &Path, offset: u64, bytes: u64) -> Result<Vec<Bytes>> {
-        let options = GetOptions {
-            range: Some(GetRange::Bounded(offset..offset + bytes)),
-            ..GetOptions::default()
-        };
         let once = || async {
-            let found = self.0.objects.get_opts(key, options.clone()).await?;
+            let found = self.0.objects.get_opts(key, part(offset, bytes)).await?;
             found.into_stream().try_collect().await
         };
-        let once = || async {
-            once()
-                .await
-                .map_err(|error| failed("GET", key, false, error))
-        };
-        self.repeated(once).await
+        self.call("GET", key, once).await
     }
 
-    async fn read(&self, key: &Path, options: GetOptions) -> Result<(Bytes, UpdateVersion)> {
+    /// An object, or what the options say of it, with its version.
+    ///
+    /// # Errors
+    /// `NotFound`, and as all reads.
+    pub(crate) async fn read(
+        &self,
+        key: &Path,
+        options: GetOptions,
+    ) -> Result<(Bytes, UpdateVersion)> {
         let once = || async {
             let found = self.0.objects.get_opts(key, options.clone()).await?;
             let version = UpdateVersion {
@@ -86,12 +97,7 @@ impl Store {
             };
             Ok((found.bytes().await?, version))
         };
-        let once = || async {
-            once()
-                .await
-                .map_err(|error| failed("GET", key, false, error))
-        };
-        self.repeated(once).await
+        self.call("GET", key, once).await
     }
 
     /// Whether an object is there.
@@ -101,46 +107,28 @@ impl Store {
 
     /// The size of an object, if it is there.
     pub(crate) async fn size(&self, key: &Path) -> Result<Option<u64>> {
-        let options = || GetOptions {
-            head: true,
-            ..GetOptions::default()
-        };
-        let once = || async {
-            match self.0.objects.get_opts(key, options()).await {
-                Ok(found) => Ok(Some(found.meta.size)),
-                Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(failed("HEAD", key, false, error)),
-            }
-        };
-        self.repeated(once).await
+        let once = || self.0.objects.head(key);
+        Ok(if_there(self.call("HEAD", key, once).await)?.map(|meta| meta.size))
     }
 
     /// Writes an object under a name that is used once.
     pub(crate) async fn put(&self, key: &Path, bytes: &Bytes) -> Result<()> {
-        let once = || async {
-            let put = self
-                .0
-                .objects
-                .put_opts(key, bytes.clone().into(), PutOptions::default());
-            let put = put.await.map_err(|error| failed("PUT", key, true, error));
-            put.map(|_| ())
-        };
-        self.repeated(once).await
+        let once = || self.0.objects.put(key, bytes.clone().into());
+        self.call("PUT", key, once).await.map(drop)
     }
 
     /// Creates an object; the version that it has now, or `None` if it was there before, perhaps
     /// by an earlier try.
     pub(crate) async fn create(&self, key: &Path, bytes: &Bytes) -> Result<Option<UpdateVersion>> {
-        let once = || async {
+        let once = || {
             let options = PutOptions::from(PutMode::Create);
-            let put = self.0.objects.put_opts(key, bytes.clone().into(), options);
-            match put.await.map_err(|error| failed("PUT", key, true, error)) {
-                Ok(put) => Ok(Some(put.into())),
-                Err(error) if error.kind == ErrorKind::Precondition => Ok(None),
-                Err(error) => Err(error),
-            }
+            self.0.objects.put_opts(key, bytes.clone().into(), options)
         };
-        self.repeated(once).await
+        match self.call("PUT", key, once).await {
+            Ok(put) => Ok(Some(put.into())),
+            Err(error) if error.kind == ErrorKind::Precondition => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes an object on a condition, once.
@@ -148,11 +136,9 @@ impl Store {
     /// # Errors
     /// Nothing was changed.
     pub(crate) async fn change(&self, key: &Path, bytes: Bytes, mode: PutMode) -> Result<Change> {
-        let put = self
-            .0
-            .objects
-            .put_opts(key, bytes.into(), PutOptions::from(mode));
-        match put.await.map_err(|error| failed("PUT", key, true, error)) {
+        let options = PutOptions::from(mode);
+        let put = self.0.objects.put_opts(key, bytes.into(), options).await;
+        match put.map_err(|error| failed("PUT", key, error)) {
             Ok(_) => Ok(Change::Landed),
             Err(error) => match error.kind {
                 ErrorKind::Precondition | ErrorKind::Ambiguous | ErrorKind::NotFound => {
@@ -165,20 +151,15 @@ impl Store {
 
     /// Begins an object in parts; `None` where the store has none.
     pub(crate) async fn upload(&self, key: &Path) -> Result<Option<Upload>> {
-        let once = || async {
-            match self.0.objects.put_multipart(key).await {
-                Ok(upload) => Ok(Some(upload)),
-                Err(error) => match failed("PUT", key, true, error) {
-                    error if error.kind == ErrorKind::Invalid => Ok(None),
-                    error => Err(error),
-                },
-            }
-        };
-        let upload = self.repeated(once).await?;
-        Ok(upload.map(|upload| Upload {
-            key: key.clone(),
-            upload,
-        }))
+        let once = || self.0.objects.put_multipart(key);
+        match self.call("PUT", key, once).await {
+            Ok(upload) => Ok(Some(Upload {
+                key: key.clone(),
+                upload,
+            })),
+            Err(error) if error.kind == ErrorKind::Invalid => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Copies an object to a name that has none.
@@ -186,30 +167,22 @@ impl Store {
     /// # Errors
     /// `Precondition`: it has one, perhaps by an earlier try. `Invalid`: the store cannot.
     pub(crate) async fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let once = || async {
-            let copied = self.0.objects.copy_if_not_exists(from, to).await;
-            copied.map_err(|error| failed("COPY", to, true, error))
-        };
-        self.repeated(once).await
+        let once = || self.0.objects.copy_if_not_exists(from, to);
+        self.call("COPY", to, once).await
     }
 
-    /// The objects below a prefix.
-    pub(crate) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
-        let once = || async {
-            let listed = self.0.objects.list(Some(prefix)).try_collect().await;
-            listed.map_err(|error| failed("LIST", prefix, false, error))
-        };
-        self.repeated(once).await
+    /// The objects below a prefix, or all.
+    pub(crate) async fn list(&self, prefix: Option<&Path>) -> Result<Vec<ObjectMeta>> {
+        let once = || self.0.objects.list(prefix).try_collect();
+        let key = prefix.cloned().unwrap_or_default();
+        self.call("LIST", &key, once).await
     }
 
     /// The objects of a folder, those in folders within it left out.
     pub(crate) async fn folder(&self) -> Result<Vec<ObjectMeta>> {
-        let once = || async {
-            let listed = self.0.objects.list_with_delimiter(None).await;
-            let failed = |error| failed("LIST", &Path::default(), false, error);
-            listed.map(|listed| listed.objects).map_err(failed)
-        };
-        self.repeated(once).await
+        let once = || self.0.objects.list_with_delimiter(None);
+        let listed = self.call("LIST", &Path::default(), once).await?;
+        Ok(listed.objects)
     }
 
     /// Deletes objects; those that are not there are fine.
@@ -221,7 +194,7 @@ impl Store {
             while let Some(one) = deleted.next().await {
                 match one {
                     Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                    Err(error) => return Err(failed("DELETE", &Path::default(), true, error)),
+                    Err(error) => return Err(failed("DELETE", &Path::default(), error)),
                 }
             }
             Ok(())
@@ -262,15 +235,36 @@ impl Store {
         }
     }
 
+    /// Repeats a call of the objects that may happen twice, until it is answered.
+    async fn call<T, F>(&self, method: &str, key: &Path, once: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let once = || async { once().await.map_err(|error| failed(method, key, error)) };
+        self.repeated(once).await
+    }
+
     /// Repeats a call that may happen twice, until it is answered.
     pub(crate) async fn repeated<T, F>(&self, once: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        self.repeated_while(is_passing, once).await
+    }
+
+    /// Repeats a call while it fails in this way, some times.
+    pub(crate) async fn repeated_while<T, F>(
+        &self,
+        fails: fn(&Error) -> bool,
+        once: impl Fn() -> F,
+    ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
         let mut tries = 1;
         loop {
             match once().await {
-                Err(error) if is_passing(&error) && tries < TRIES => self.pause(tries).await,
+                Err(error) if fails(&error) && tries < TRIES => self.pause(tries).await,
                 answer => return answer,
             }
             tries += 1;
@@ -297,7 +291,7 @@ impl Upload {
     /// The next part, in pieces.
     pub(crate) async fn put(&mut self, pieces: Vec<Bytes>) -> Result<()> {
         let put = self.upload.put_part(pieces.into_iter().collect()).await;
-        put.map_err(|error| failed("PUT of a part", &self.key, true, error))
+        put.map_err(|error| failed("PUT of a part", &self.key, error))
     }
 
     /// Ends it without an object, if the store hears of it.
@@ -307,7 +301,7 @@ impl Upload {
 
     pub(crate) async fn complete(mut self) -> Result<()> {
         let completed = self.upload.complete().await;
-        let failed = |error| failed("completion", &self.key, true, error);
+        let failed = |error| failed("completion", &self.key, error);
         completed.map(|_| ()).map_err(failed)
     }
 }
@@ -320,13 +314,25 @@ pub(crate) fn is_passing(error: &Error) -> bool {
     )
 }
 
+/// What was read, if it is there.
+pub(crate) fn if_there<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// So many bytes of an object.
+fn part(offset: u64, bytes: u64) -> GetOptions {
+    GetOptions {
+        range: Some(GetRange::Bounded(offset..offset + bytes)),
+        ..GetOptions::default()
+    }
+}
+
 /// An error of objects in the contract's terms.
-pub(crate) fn failed(
-    method: &str,
-    key: &Path,
-    is_write: bool,
-    error: object_store::Error,
-) -> Error {
+pub(crate) fn failed(method: &str, key: &Path, error: object_store::Error) -> Error {
+    let is_write = !matches!(method, "GET" | "HEAD" | "LIST");
     let kind = object_error_kind(&error, is_write);
     let context = format!("{method} of object {:?}", key.as_ref());
     Error::caused(kind, context, error)

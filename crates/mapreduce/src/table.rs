@@ -226,6 +226,14 @@ impl Pairs {
     fn bytes(&self) -> usize {
         self.bytes.len() + self.lines.len() * ENTRY_BYTES
     }
+
+    /// Adds a pair. Beyond 4 GiB its place wraps: the caller has fewer, or refuses them.
+    fn push(&mut self, partition: u32, key: &[u8], value: &[u8]) {
+        let (at, size) = (self.bytes.len() as u32, value.len() as u32);
+        self.lines.push(Line::new(partition, key, at, size));
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+    }
 }
 
 #[derive(Debug)]
@@ -452,11 +460,7 @@ impl Emit for Combined {
             self.refused = true;
             return;
         }
-        let Pairs { lines, bytes } = &mut self.pairs;
-        // Beyond 4 GiB the places wrap; `write` refuses that.
-        lines.push(Line::new(0, key, bytes.len() as u32, value.len() as u32));
-        bytes.extend_from_slice(key);
-        bytes.extend_from_slice(value);
+        self.pairs.push(0, key, value);
     }
 
     fn add(&mut self, key: &[u8], number: u64) {
@@ -488,14 +492,7 @@ impl Emit for Table {
         self.emitted += 1;
         let partition = self.partition(key, xxh3_64(key));
         match &mut self.gathered {
-            Gathered::Pairs(pairs) => {
-                let at = pairs.bytes.len() as u32;
-                pairs.bytes.extend_from_slice(key);
-                pairs.bytes.extend_from_slice(value);
-                pairs
-                    .lines
-                    .push(Line::new(partition, key, at, value.len() as u32));
-            }
+            Gathered::Pairs(pairs) => pairs.push(partition, key, value),
             Gathered::Sums(_) => match value.try_into() {
                 Ok(number) => self.sum(key, u64::from_be_bytes(number)),
                 Err(_) => {

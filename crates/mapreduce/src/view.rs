@@ -7,13 +7,14 @@ use std::time::Duration;
 use fader_cloud::Usage;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
+use serde::de::DeserializeOwned;
 
 use crate::commit::{Manifest, key, manifest};
 use crate::compute::Processor;
 use crate::failure::{Failure, Outcome};
 use crate::guard::{Guard, Guards};
 use crate::input::Inputs;
-use crate::job::{Definition, JobId, Output, Register, parse, prefix};
+use crate::job::{Definition, JobId, Output, Register, list_key, prefix};
 use crate::plan::Plan;
 use crate::publish::{PARTS, UPLOAD_BYTES};
 use crate::reduce::{List, Winner};
@@ -88,10 +89,6 @@ impl Job {
         self.guards.has(guard)
     }
 
-    pub(crate) fn guards(&self) -> Guards {
-        self.guards
-    }
-
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known
             .lock()
@@ -122,8 +119,13 @@ impl Job {
         }
     }
 
-    fn list_key(&self) -> Path {
-        Path::from(format!("{}/list", prefix(self.id())))
+    /// What an object of JSON says.
+    ///
+    /// # Errors
+    /// `Task`: it is not there. That of a winner is, unless the job is over.
+    pub(crate) async fn needed<T: DeserializeOwned>(&self, key: &Path) -> Outcome<T> {
+        let found = self.store().json(key).await?;
+        found.ok_or_else(|| Failure::task(format!("{key} is missing")))
     }
 
     /// The winner of the plan, with its manifest.
@@ -144,16 +146,14 @@ impl Job {
         let mut winner = self.plan_winner().await?.0;
         if !self.has(Guard::WinningPlan) {
             let below = Path::from(format!("{}/{}", prefix(self.id()), Task::PLAN));
-            let listed = self.store().list(&below).await?;
+            let listed = self.store().list(Some(&below)).await?;
             let of = |path: &Path| path.as_ref().rsplit('/').nth(1).map(str::to_owned);
             let random = self.store().0.runtime.random() as usize;
             let any = listed.get(random % listed.len().max(1));
             winner = any.and_then(|meta| of(&meta.location)).unwrap_or(winner);
         }
-        let key = key(self, Task::PLAN, &winner, "plan");
-        let found = self.store().get(&key).await?;
-        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
-        let plan: Arc<Plan> = Arc::new(parse(&key, &bytes)?);
+        let key = key(self.id(), Task::PLAN, &winner, "plan");
+        let plan: Arc<Plan> = Arc::new(self.needed(&key).await?);
         self.known().plan = Some(plan.clone());
         Ok(plan)
     }
@@ -166,10 +166,7 @@ impl Job {
         if let Some(list) = self.known().list.clone() {
             return Ok((false, list));
         }
-        let key = self.list_key();
-        let found = self.store().get(&key).await?;
-        let (bytes, _) = found.ok_or_else(|| Failure::task(format!("{key} is missing")))?;
-        let list: Arc<List> = Arc::new(parse(&key, &bytes)?);
+        let list: Arc<List> = Arc::new(self.needed(&list_key(self.id())).await?);
         self.known().list = Some(list.clone());
         Ok((false, list))
     }
@@ -179,17 +176,19 @@ impl Job {
         &self,
         winners: Vec<(String, u64)>,
     ) -> Outcome<(bool, Arc<List>)> {
-        let reads = winners.into_iter().zip(0..).map(|((attempt, _), number)| {
-            let phase = Phase::Map;
-            async move {
-                let manifest = manifest(self, Task { phase, number }, &attempt).await?;
-                Ok::<_, Failure>(Winner { attempt, manifest })
-            }
+        let tasks = (0..).map(|number| Phase::Map.task(number));
+        let reads = winners.into_iter().zip(tasks);
+        let reads = reads.map(|((attempt, _), task)| async move {
+            let manifest = manifest(self, task, &attempt).await?;
+            Ok::<_, Failure>(Winner { attempt, manifest })
         });
         let reads: Vec<_> = reads.collect();
         let maps = stream::iter(reads).buffered(READS).try_collect().await?;
         let text = serde_json::to_vec(&List { maps }).expect("a list has keys of text");
-        let created = self.store().create(&self.list_key(), &text.into()).await?;
+        let created = self
+            .store()
+            .create(&list_key(self.id()), &text.into())
+            .await?;
         let (_, list) = self.list().await?;
         Ok((created.is_some(), list))
     }
@@ -206,11 +205,7 @@ impl Job {
 
     /// Sends the tasks of a phase for the first time.
     pub(crate) async fn send_all(&self, phase: Phase, count: u32) -> Outcome<()> {
-        let orders = (0..count).map(|number| Order {
-            task: Task { phase, number }.to_string(),
-            beat: String::new(),
-            backup: false,
-        });
+        let orders = (0..count).map(|number| Order::new(phase.task(number), String::new()));
         Ok(self.rows.send(phase, &orders.collect::<Vec<_>>()).await?)
     }
 }

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fader_cloud::{Cloud, MESSAGES_MAX, Receive};
+use fader_cloud::{Cloud, Error, ErrorKind, MESSAGES_MAX, Receive, Result};
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
@@ -113,7 +113,7 @@ impl Worker {
     ///
     /// # Errors
     /// Of the cloud. The job can be resumed.
-    pub async fn submit(&self) -> fader_cloud::Result<()> {
+    pub async fn submit(&self) -> Result<()> {
         let job = &self.job;
         if job.output.standing(job.id()).await? != Standing::Running {
             return Ok(());
@@ -121,11 +121,7 @@ impl Worker {
         job.rows.create().await?;
         let row = job.rows.read(Task::PLAN).await?;
         if row.is_some_and(|row| row.beat.is_empty()) {
-            let order = Order {
-                task: Task::PLAN.to_string(),
-                beat: String::new(),
-                backup: false,
-            };
+            let order = Order::new(Task::PLAN, String::new());
             job.rows.send(Phase::Plan, &[order]).await?;
         }
         Ok(())
@@ -136,7 +132,7 @@ impl Worker {
     /// # Errors
     /// Of the cloud, when it did not answer for a long time, or answered what cannot be. The job
     /// can be resumed.
-    pub async fn run(&self) -> fader_cloud::Result<Register> {
+    pub async fn run(&self) -> Result<Register> {
         let job = &self.job;
         if job.output.standing(job.id()).await? == Standing::Running {
             job.rows.create().await?;
@@ -144,17 +140,14 @@ impl Worker {
         self.work().await?;
         let register = job.output.register().await?;
         let register = register.unwrap_or_else(|| job.register.clone());
-        if register.job != *job.id() || register.state != State::Publishing {
-            job.output.clean_job(job.id()).await?;
-            return Ok(register);
-        }
-        if job.store().has(&crate::job::success_key()).await? {
+        let is_publishing = register.job == *job.id() && register.state == State::Publishing;
+        if !is_publishing || job.output.is_complete().await? {
             job.output.clean_job(job.id()).await?;
         }
         Ok(register)
     }
 
-    async fn work(&self) -> fader_cloud::Result<()> {
+    async fn work(&self) -> Result<()> {
         let job = &self.job;
         let mut running = Running::new();
         let mut watch = Watch::default();
@@ -182,12 +175,8 @@ impl Worker {
             } else {
                 (pause * 2).min(PAUSE_MAX)
             };
-            let idle = job
-                .store()
-                .0
-                .runtime
-                .clock
-                .sleep(pause.min(job.lease() / 3));
+            let clock = &job.store().0.runtime.clock;
+            let idle = clock.sleep(pause.min(job.lease() / 3));
             if running.is_empty() {
                 if !has_moved {
                     idle.await;
@@ -208,7 +197,7 @@ impl Worker {
     }
 
     /// Goes on receiving while slots become free and tasks are there: no look at the rows between.
-    async fn refill(&self, running: &mut Running, ended: Option<Ended>) -> fader_cloud::Result<()> {
+    async fn refill(&self, running: &mut Running, ended: Option<Ended>) -> Result<()> {
         let mut ended = ended;
         while ended == Some(Ended::Goes) && self.begin(running).await? {
             ended = match self.slots <= running.len() {
@@ -220,7 +209,7 @@ impl Worker {
     }
 
     /// Receives tasks for the slots that are free, and begins them. Whether there were some.
-    async fn begin(&self, running: &mut Running) -> fader_cloud::Result<bool> {
+    async fn begin(&self, running: &mut Running) -> Result<bool> {
         let free = self.slots.saturating_sub(running.len()).min(MESSAGES_MAX);
         if free == 0 {
             return Ok(false);
@@ -237,7 +226,7 @@ impl Worker {
             Ok(received) => received,
             Err(error) if is_passing(&error) => Vec::new(),
             // The queue is gone: so is the job, says the register.
-            Err(error) if error.kind == fader_cloud::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
         let has_begun = !received.is_empty();
@@ -256,10 +245,10 @@ impl Worker {
         let rows = job.rows.all(phase).await?.ok_or(Failure::Over)?;
         let mut found = winners(&rows, count);
         if !job.has(Guard::AllTasks) && !rows.is_empty() {
-            found = found.or_else(|| of_rows(&rows));
+            found = found.or_else(|| rows.values().map(Row::lap).collect());
         }
         if !job.has(Guard::EmptyIsNoEnd) && phase != Phase::Plan && self.is_empty(phase).await {
-            found = found.or_else(|| Some(of_winners(&rows)));
+            found = found.or_else(|| Some(rows.values().filter_map(Row::lap).collect()));
         }
         let Some(winners) = found else {
             return self.reconcile(watch, &rows).await;
@@ -301,11 +290,7 @@ impl Worker {
         let lost_max = job.definition().lost_max as usize;
         for (number, row) in rows {
             if row.winner.is_none() && lost_max <= row.lost() {
-                let (phase, _) = job.phase();
-                let task = Task {
-                    phase,
-                    number: *number,
-                };
+                let task = job.phase().0.task(*number);
                 let text = format!("task {task}: {lost_max} attempts went silent");
                 return Err(Failure::Job(text));
             }
@@ -325,10 +310,8 @@ impl Worker {
             return Ok(false);
         }
         let share = runtime.random() % 1024;
-        runtime
-            .clock
-            .sleep(job.lease() / 64 * share as u32 / 1024)
-            .await;
+        let pause = job.lease() / 64 * share as u32 / 1024;
+        runtime.clock.sleep(pause).await;
         let is_first = job.rows.raise_ticket().await?;
         watch.sent(runtime.clock.monotonic());
         if !is_first {
@@ -338,28 +321,24 @@ impl Worker {
         if let Some(task) = wishes.backup.filter(|_| wishes.again.is_empty()) {
             job.rows.note(task, vec![one("backup", "1")]).await?;
             let order = Order {
-                task: task.to_string(),
-                beat: String::new(),
                 backup: true,
+                ..Order::new(task, String::new())
             };
             job.rows.send(phase, &[order]).await?;
         }
         Ok(true)
     }
 
-    async fn publish(&self) -> fader_cloud::Result<()> {
+    async fn publish(&self) -> Result<()> {
         match publish(&self.job).await {
             Ok(()) => Ok(()),
-            Err(Failure::Job(text)) => Err(fader_cloud::Error::new(
-                fader_cloud::ErrorKind::Precondition,
-                text,
-            )),
+            Err(Failure::Job(text)) => Err(Error::new(ErrorKind::Precondition, text)),
             Err(failure) => self.survive(failure).await.map(|_| ()),
         }
     }
 
     /// What a worker does when bringing the job on failed: it waits, and looks again.
-    async fn survive(&self, failure: Failure) -> fader_cloud::Result<bool> {
+    async fn survive(&self, failure: Failure) -> Result<bool> {
         let job = &self.job;
         match failure {
             Failure::Job(reason) => {
@@ -372,8 +351,7 @@ impl Worker {
                 if job.output.standing(job.id()).await? == Standing::Publishing {
                     job.store().pause(4).await;
                     if job.output.standing(job.id()).await? == Standing::Publishing {
-                        let kind = fader_cloud::ErrorKind::Malformed;
-                        return Err(fader_cloud::Error::new(kind, text));
+                        return Err(Error::new(ErrorKind::Malformed, text));
                     }
                 }
             }
@@ -381,16 +359,4 @@ impl Worker {
         job.store().pause(1).await;
         Ok(false)
     }
-}
-
-/// Without [`Guard::AllTasks`]: the winners of the rows that are there, if all of them have one.
-fn of_rows(rows: &BTreeMap<u32, Row>) -> Option<Vec<(String, u64)>> {
-    let winner = |row: &Row| Some((row.winner.clone()?, row.ms));
-    rows.values().map(winner).collect()
-}
-
-/// Without [`Guard::EmptyIsNoEnd`]: the winners that there are.
-fn of_winners(rows: &BTreeMap<u32, Row>) -> Vec<(String, u64)> {
-    let winner = |row: &Row| Some((row.winner.clone()?, row.ms));
-    rows.values().filter_map(winner).collect()
 }
