@@ -96,11 +96,69 @@ def test_bad_lines_are_named_or_counted(db, tmp_path):
     lines = ['{"isbn": "1"}', '{"isbn": ', '{"title": "no key"}', '{"isbn": 2}']
     path.write_text("\n".join(lines))
     refused = db("import", "books", path, check=False)
-    assert refused.returncode != 0 and "line 2" in refused.stderr
+    assert refused.returncode != 0
+    assert "line 2: it is no JSON object: column 9: EOF while" in refused.stderr
     counted = db("import", "books", path, "--skip-bad", check=False)
     assert counted.returncode == 1
     assert "2 lines are committed, 2 bad ones" in counted.stderr
     assert [record["isbn"] for record in exported(db)] == ["1", 2]
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("isbn,title\n1,a\n2,b,c\n3,d\n", "line 3: 3 fields, the header has 2"),
+    ("isbn,title\n1,a\n2,\xff\n3,d\n", "line 3: field 2 is no UTF-8"),
+    ("isbn,title\n1,a\n3,d\n2,\"b\n4,e\n", "line 4: a quote is not closed"),
+    ("isbn,title\n1,a\n3,d\n2,\"b\n4,\"e\",f\"\n", "line 4: 3 fields, the header has 2"),
+])
+def test_a_bad_line_of_csv_is_named_and_counted(db, tmp_path, text, told):
+    path = tmp_path / "bad.csv"
+    path.write_text(text, encoding="latin-1")
+    refused = db("import", "books", path, check=False)
+    assert refused.returncode == 1 and f"error: {told}" in refused.stderr
+    assert exported(db) == []
+    counted = db("import", "books", path, "--skip-bad", check=False)
+    assert counted.returncode == 1 and told in counted.stderr
+    assert "2 lines are committed, 1 bad ones" in counted.stderr
+    assert [record["isbn"] for record in exported(db)] == ["1", "3"]
+
+
+def test_quotes_that_are_closed_are_no_bad_lines(db, tmp_path):
+    path = tmp_path / "good.csv"
+    path.write_text('\ufeff"isbn","title, of\nit"\r\n1,"a ""b"""\r\n2,5" tall\r\n3,"c"')
+    db("import", "books", path)
+    assert [record["title, of\nit"] for record in exported(db)] == ['a "b"', '5" tall', "c"]
+
+
+def test_a_bad_header_of_csv_is_refused(db, tmp_path):
+    path = tmp_path / "bad.csv"
+    for text, told in [("isbn,title,isbn\n1,a,2\n", 'column "isbn" is there twice'),
+                       ('isbn,"title\n1,a\n', "a quote is not closed")]:
+        path.write_text(text)
+        refused = db("import", "books", path, "--skip-bad", check=False)
+        assert refused.returncode == 1 and f"the header: {told}" in refused.stderr
+    assert exported(db) == []
+
+
+def test_a_file_that_cannot_be_read_ends_an_import(db, tmp_path):
+    (tmp_path / "folder").mkdir()
+    for form in ("json", "csv"):
+        refused = db("import", "books", tmp_path / "folder", "--format", form, "--skip-bad",
+                     check=False)
+        assert refused.returncode == 1 and "Is a directory" in refused.stderr
+        assert len(refused.stderr) < 1_000
+
+
+@pytest.mark.parametrize("how", [[], ["--transactions"]])
+def test_keys_too_long_for_an_index_are_named_and_counted(db, tmp_path, how):
+    db("create", "films", "--key", "name", "--index", "year")
+    path = tmp_path / "films.jsonl"
+    films = [{"name": "a", "year": 1}, {"name": "k" * 513, "year": 1}, {"name": "b", "year": 1}]
+    path.write_text("\n".join(map(json.dumps, films)))
+    refused = db("import", "films", path, *how, check=False)
+    assert refused.returncode == 1
+    assert "line 2: a key of 513 bytes: at most 512 are possible" in refused.stderr
+    counted = db("import", "films", path, "--skip-bad", *how, check=False)
+    assert "2 lines are committed, 1 bad ones" in counted.stderr
 
 
 def test_impossible_requests_are_refused_in_words(db, tmp_path):
@@ -260,6 +318,51 @@ def test_a_damaged_page_is_named_and_stays(db, tmp_path):
     refused = db("get", "books", "k", check=False)
     assert refused.returncode != 0 and page.name in refused.stderr
     assert page.read_bytes() != whole
+
+
+def pages(tmp_path):
+    """The files of pages, the largest first."""
+    found = [path for path in (tmp_path / "shop/db/pages").iterdir() if path.is_file()]
+    return sorted(found, key=lambda path: -path.stat().st_size)
+
+
+def test_verify_and_stat_go_on_behind_what_they_cannot_read(db, tmp_path):
+    db("import", "books", write_csv(tmp_path / "books.csv", rows(range(8_000))))
+    damaged = pages(tmp_path)[1]
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    db("create", "secrets", "--encrypt")
+    db("create", "zoo")
+    db("put", "zoo", "k", "v")
+    stranger = {"home": tmp_path / "stranger", "check": False}
+    for command, shown in [("verify", "zoo: 1 records in 1 pages"), ("stat", " zoo ")]:
+        told = fader("db", command, db.url, **stranger)
+        assert told.returncode == 1 and shown in told.stdout
+        assert f"books: page {damaged.name}: " in told.stderr
+        assert "the page is damaged: the checksum does not match" in told.stderr
+        assert "secrets: it is encrypted" in told.stderr
+    assert "damaged" in db("vacuum", "--age", "0", check=False).stderr
+    damaged.unlink()
+    for command in ("verify", "stat"):
+        told = fader("db", command, db.url, **stranger)
+        assert told.returncode == 1
+        assert f"books: page {damaged.name}: is not there" in told.stderr
+    db("drop", "books", "--yes")
+    assert "books" not in db("stat").stdout
+
+
+def test_a_vacuum_deletes_nothing_of_a_tree_with_a_gap(db, tmp_path):
+    """VACUUM-4."""
+    db("import", "books", write_csv(tmp_path / "books.csv", rows(range(8_000))))
+    root = pages(tmp_path)[-1]
+    whole, before = root.read_bytes(), len(pages(tmp_path))
+    root.unlink()
+    refused = db("vacuum", "--age", "0", check=False)
+    assert refused.returncode == 1 and f"{root.name}: is not there" in refused.stderr
+    assert len(pages(tmp_path)) == before - 1
+    root.write_bytes(whole)
+    db("vacuum", "--age", "0")
+    assert exported(db) == rows(range(8_000))
 
 
 def test_a_fresh_read_sees_what_no_page_has(db):

@@ -1,6 +1,6 @@
 //! Verifying a whole tree, and one step of a page.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub struct Problem {
     /// Where it shows.
     pub page: PageId,
     /// The contradiction.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
 }
 
 /// A page's next version that contradicts the one before.
@@ -82,6 +82,7 @@ pub fn check<P: Borrow<Page>>(root: PageId, mut fetch: impl FnMut(PageId) -> Opt
 
 impl Report {
     fn problem(&mut self, page: PageId, what: &'static str) {
+        let what = Cow::Borrowed(what);
         self.problems.push(Problem { page, what });
     }
 

@@ -133,7 +133,7 @@ impl Database {
     /// `NotFound`. Of the cloud.
     pub async fn drop_collection(&self, name: &str) -> Result<()> {
         let collection = self.collection(name).await?;
-        let pages = self.pages(&collection).await?;
+        let found = self.survey(&collection).await?;
         self.change_catalogue(|catalogue| match catalogue.by_id(collection.id) {
             Some(_) => Ok(catalogue.remove(name)),
             None => Ok(false),
@@ -141,7 +141,7 @@ impl Database {
         .await?;
         let pending = self.0.pending(&self.0.store);
         pending.delete_queues(&Dropped::from(&collection)).await?;
-        for id in pages.keys() {
+        for id in found.pages.keys().chain(found.damaged.keys()) {
             self.0.store.delete(&key("pages", id.0)).await?;
         }
         Ok(())

@@ -61,6 +61,7 @@ pub use catalogue::{
 pub use costs::Cost;
 pub use database::Database;
 pub use disk::{DiskTier, PageFiles};
+pub use fader_blink::{Problem, Report};
 pub use granting::Right;
 pub use guard::{Guard, Guards};
 pub use index::{INDEXED_KEY_BYTES_MAX, IndexRange, IndexValue};

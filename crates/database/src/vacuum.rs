@@ -11,6 +11,7 @@
 //!   was late with it may still be at work.
 //! - VACUUM-3 an encrypted collection whose key is missing cannot be read: nothing is deleted then,
 //!   since any object may be its.
+//! - VACUUM-4 behind a page that is missing or damaged others may be: nothing is deleted then.
 //!
 //! Deliberately absent: merging of pages; deletion of abort claims, which must stay (DB-8).
 
@@ -52,8 +53,8 @@ impl Database {
     ///
     /// # Errors
     /// `Unavailable`: records are pending and do not settle. `Denied`: the key of an encrypted
-    /// collection is missing. `Malformed`: a page is damaged. Nothing was deleted then. Of the
-    /// cloud.
+    /// collection is missing. `Malformed`: a page is damaged or missing. Nothing was deleted then.
+    /// Of the cloud.
     pub async fn vacuum(&self, age: Duration) -> Result<Vacuumed> {
         self.check_token().await?;
         self.settle().await?;
@@ -63,7 +64,12 @@ impl Database {
         for collection in self.collections().await?.values() {
             for tree in std::iter::once(collection).chain(collection.index_trees()) {
                 self.0.sealer(tree)?.check()?;
-                let found = self.pages(tree).await?;
+                let found = self.survey(tree).await?;
+                if let Some(problem) = found.check(tree.root).problems.first() {
+                    let context = format!("nothing is deleted: {problem}");
+                    return Err(Error::new(ErrorKind::Malformed, context));
+                }
+                let found = found.pages;
                 let report = self.queue_report(tree, &found).await?;
                 orphans.extend(report.orphans.into_iter().map(|page| (tree.id, page)));
                 for (id, page) in found {

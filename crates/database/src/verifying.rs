@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fader_blink::{Page, PageId, Report, check};
-use fader_cloud::Result;
+use fader_blink::{Page, PageId, Problem, Report, check};
+use fader_cloud::{Error, ErrorKind, Result};
 use futures_util::future::join_all;
 
 use crate::catalogue::Collection;
@@ -31,39 +31,82 @@ pub struct Verified {
     pub queues: QueueReport,
 }
 
+/// The pages of a tree.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) pages: BTreeMap<PageId, Page>,
+    /// Those that cannot be read.
+    pub(crate) damaged: BTreeMap<PageId, Error>,
+}
+
+impl Survey {
+    /// Verifies the tree. Links and ranges behind a page that cannot be read stay unknown.
+    pub(crate) fn check(&self, root: PageId) -> Report {
+        let mut report = check(root, |id| self.pages.get(&id));
+        let problems = &mut report.problems;
+        problems.retain(|problem| !self.damaged.contains_key(&problem.page));
+        problems.extend(self.damaged.iter().map(|(page, error)| Problem {
+            page: *page,
+            what: match &error.source {
+                Some(cause) => format!("{error}: {cause}").into(),
+                None => error.to_string().into(),
+            },
+        }));
+        report
+    }
+}
+
 impl Database {
-    /// Verifies the tree of a collection: each page that its root leads to.
+    /// Verifies the tree of a collection: each page that its root leads to. Damaged ones are
+    /// problems.
     ///
     /// # Errors
-    /// `NotFound`: no such collection. Of the cloud. `Malformed`: a page cannot be read.
+    /// `NotFound`: no such collection. Of the cloud.
     pub async fn verify(&self, name: &str) -> Result<Report> {
         let collection = self.collection(name).await?;
-        let pages = self.pages(&collection).await?;
-        Ok(check(collection.root, |id| pages.get(&id)))
+        Ok(self.survey(&collection).await?.check(collection.root))
     }
 
     /// All pages of a collection that its root leads to.
+    ///
+    /// # Errors
+    /// `Malformed`: one is damaged. Of the cloud.
     pub(crate) async fn pages(&self, collection: &Collection) -> Result<BTreeMap<PageId, Page>> {
+        let found = self.survey(collection).await?;
+        match found.damaged.into_values().next() {
+            Some(error) => Err(error),
+            None => Ok(found.pages),
+        }
+    }
+
+    /// All pages of a collection that its root leads to, as far as they can be read.
+    pub(crate) async fn survey(&self, collection: &Collection) -> Result<Survey> {
         let store = self.0.store.scope("verify");
         let tree = self.0.tree(&store, collection)?.for_upkeep();
         let since = store.0.runtime.clock.monotonic();
-        let mut pages = BTreeMap::new();
+        let (mut pages, mut damaged) = (BTreeMap::new(), BTreeMap::new());
         let mut next = vec![collection.root];
         while !next.is_empty() {
             let batch: Vec<PageId> = next.drain(..next.len().min(16)).collect();
             let reads = join_all(batch.iter().map(|id| tree.read(*id, since))).await;
             for (id, read) in batch.into_iter().zip(reads) {
-                if let Some(held) = read? {
-                    let links = held.page.children().chain(held.page.right());
-                    next.extend(links.filter(|link| !pages.contains_key(link)));
-                    pages.insert(id, held.page);
+                match read {
+                    Ok(None) => {}
+                    Ok(Some(held)) => {
+                        next.extend(held.page.children().chain(held.page.right()));
+                        pages.insert(id, held.page);
+                    }
+                    Err(error) if error.kind == ErrorKind::Malformed => {
+                        damaged.insert(id, error);
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             next.sort_unstable();
             next.dedup();
-            next.retain(|id| !pages.contains_key(id));
+            next.retain(|id| !pages.contains_key(id) && !damaged.contains_key(id));
         }
-        Ok(pages)
+        Ok(Survey { pages, damaged })
     }
 
     /// As [`Database::verify`]; the queues of the leaves are compared with the leaves, too. Nothing
@@ -73,10 +116,10 @@ impl Database {
     /// As [`Database::verify`].
     pub async fn verify_with_queues(&self, name: &str) -> Result<Verified> {
         let collection = self.collection(name).await?;
-        let pages = self.pages(&collection).await?;
+        let found = self.survey(&collection).await?;
         Ok(Verified {
-            tree: check(collection.root, |id| pages.get(&id)),
-            queues: self.queue_report(&collection, &pages).await?,
+            tree: found.check(collection.root),
+            queues: self.queue_report(&collection, &found.pages).await?,
         })
     }
 

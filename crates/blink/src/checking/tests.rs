@@ -1,5 +1,7 @@
 //! The check finds every kind of damage that it names.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::tests::{ROOT, Tree, delete, insert, small, update};
 use crate::{HybridTime, Route};
@@ -13,7 +15,7 @@ fn tree() -> Tree {
     tree
 }
 
-fn problems(tree: &Tree) -> Vec<&'static str> {
+fn problems(tree: &Tree) -> Vec<Cow<'static, str>> {
     let report = check(ROOT, |id| tree.page(id));
     report
         .problems
@@ -54,7 +56,7 @@ fn damage_is_named() {
     let mut tree = base.clone();
     let leaf = tree.pages[&base.leaf(b"k00")].clone();
     tree.pages.insert(ROOT, leaf);
-    assert!(problems(&tree).contains(&"the root's range has an end"));
+    assert!(problems(&tree).contains(&"the root's range has an end".into()));
     let mut tree = base.clone();
     // The left half of a split without its left page: a page that was never linked.
     let Route::Down(child) = base.pages[&ROOT].route(b"k10") else {

@@ -30,6 +30,10 @@ struct Scope {
     has_update: bool,
     /// Only resurrection counts: the window is too small to keep what was acknowledged.
     is_resurrection_only: bool,
+    /// Above this age a client sends no record on.
+    age_max: Option<i8>,
+    /// It looks at the age when it sends, not when it takes the record.
+    is_age_checked_at_send: bool,
     /// Clocks of A (insert), B (delete), and the checkpointers.
     offsets: [i8; 3],
     end: i8,
@@ -42,6 +46,8 @@ const DESIGN: Scope = Scope {
     has_other_keys: true,
     has_update: true,
     is_resurrection_only: false,
+    age_max: None,
+    is_age_checked_at_send: true,
     offsets: [0; 3],
     end: 7,
 };
@@ -120,6 +126,13 @@ impl Pending {
         result
     }
 
+    /// Whether a client leaves the record out, here where it sends or takes it.
+    fn is_too_old(&self, state: &State, is_sending: bool) -> bool {
+        let age = state.inserted.map_or(0, |stamp| state.now - stamp);
+        let is_checked = is_sending == self.scope.is_age_checked_at_send;
+        is_checked && self.scope.age_max.is_some_and(|max| max < age)
+    }
+
     fn travel(&mut self, state: &State, index: usize, out: &mut Vec<(Label, State)>) {
         let (place, _) = state.copies[index];
         let stamp = state.inserted.expect("copies have a stamp");
@@ -136,14 +149,23 @@ impl Pending {
             0 => {
                 next.copies.remove(index);
                 out.push((("client dies", state.now), next.clone()));
-                add(&mut next, (3, state.now));
-                out.push((("client sends", state.now), next));
+                if !self.is_too_old(state, true) {
+                    add(&mut next, (3, state.now));
+                    out.push((("client sends", state.now), next));
+                }
             }
             1 => {
+                if self.is_too_old(state, false) {
+                    return;
+                }
                 add(&mut next, (2, 0));
                 out.push((("adopted", state.now), next));
             }
             2 | 4 => {
+                if self.is_too_old(state, true) {
+                    next.copies.remove(index);
+                    return out.push((("left out", state.now), next));
+                }
                 next.copies
                     .retain(|copy| copy.0 != place && copy.0 != place - 1);
                 add(&mut next, (place + 1, state.now));
@@ -402,4 +424,28 @@ fn every_removed_rule_is_caught() {
             assert_caught(&format!("{guard:?}"), Pending::new(scope))
         });
     }
+}
+
+/// Without horizons a bound on a record's age keeps deleted keys away when a client checks it as
+/// it sends. Checked earlier it does not: the send may come late.
+#[cfg(feature = "mutants")]
+#[test]
+fn an_age_that_is_looked_at_before_the_send_is_caught() {
+    let ages = Scope {
+        window: 3 * RETENTION + 2,
+        age_max: Some(2),
+        has_other_keys: false,
+        has_update: false,
+        is_resurrection_only: true,
+        end: 9,
+        ..DESIGN
+    };
+    crate::without(crate::Guard::Horizon, || {
+        search(&mut Pending::new(ages)).states();
+        let early = Scope {
+            is_age_checked_at_send: false,
+            ..ages
+        };
+        assert_caught("an age looked at before the send", Pending::new(early));
+    });
 }

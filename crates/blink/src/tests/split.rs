@@ -654,6 +654,15 @@ fn every_removed_decision_is_caught() {
             },
         ),
         (
+            "right page deleted when overwritten",
+            Protocol {
+                keep_right_when_unsure: false,
+                is_put_late: false,
+                records: 3,
+                ..DESIGN
+            },
+        ),
+        (
             "derived id, exists is done",
             Protocol {
                 random_id: false,

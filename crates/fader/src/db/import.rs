@@ -8,17 +8,19 @@
 //! again changes nothing.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_client::Access;
 use fader_cloud::ErrorKind;
-use fader_database::{Database, KEY_BYTES_MAX, Level, Load, RECORD_BYTES_MAX, Transaction};
+use fader_database::{
+    Database, INDEXED_KEY_BYTES_MAX, KEY_BYTES_MAX, Level, Load, RECORD_BYTES_MAX, Transaction,
+};
 use serde_json::{Map, Value};
 
+use super::lines;
 use super::price::Price;
 use super::sort::{Record, Sorter};
 use crate::cloud::Where;
@@ -95,7 +97,7 @@ pub(super) struct Line {
 pub(super) type Lines = Box<dyn Iterator<Item = Line>>;
 
 impl Line {
-    fn new(number: u64, fields: Result<Map<String, Value>>) -> Self {
+    pub(super) fn new(number: u64, fields: Result<Map<String, Value>>) -> Self {
         Line {
             number,
             count: 1,
@@ -115,6 +117,10 @@ pub(super) async fn run(options: &Options) -> Result<ExitCode> {
         database: &database,
         options,
         key,
+        key_bytes_max: match collection.indexes.is_empty() {
+            true => KEY_BYTES_MAX,
+            false => INDEXED_KEY_BYTES_MAX,
+        },
         progress: Progress::new(None),
         read: 0,
         committed: 0,
@@ -149,6 +155,7 @@ struct Import<'a> {
     database: &'a Database,
     options: &'a Options,
     key: String,
+    key_bytes_max: usize,
     progress: Progress,
     /// Good lines.
     read: u64,
@@ -269,7 +276,7 @@ impl Import<'_> {
                 self.read += 1;
                 Ok(Some((number, record)))
             }
-            Err(error) if self.options.skip_bad => {
+            Err(error) if self.options.skip_bad && !lines::is_unreadable(&error) => {
                 self.progress.say(&format!("{lines}: {error:#}"));
                 self.bad += count;
                 Ok(None)
@@ -295,7 +302,7 @@ impl Import<'_> {
         };
         let value = serde_json::to_vec(fields)?;
         for (what, size, max) in [
-            ("key", key.len(), KEY_BYTES_MAX),
+            ("key", key.len(), self.key_bytes_max),
             ("record", value.len(), RECORD_BYTES_MAX),
         ] {
             if max < size {
@@ -342,44 +349,9 @@ fn open(options: &Options) -> Result<Lines> {
             failure::invalid("Parquet is read from its end: name a file")
         }
         Format::Parquet => super::parquet::rows(file()?),
-        _ if is_stdin => lines(Box::new(std::io::stdin()), format),
-        _ => lines(Box::new(file()?), format),
-    }
-}
-
-/// The lines of a file of text.
-fn lines(input: Box<dyn Read>, format: Format) -> Result<Lines> {
-    match format {
-        Format::Json | Format::Parquet => {
-            let lines = BufReader::new(input).lines();
-            let numbered = (1..).zip(lines);
-            let parsed = numbered.filter_map(|(number, line)| match line {
-                Ok(line) if line.trim().is_empty() => None,
-                Ok(line) => {
-                    let fields = serde_json::from_str::<Map<String, Value>>(&line);
-                    Some(Line::new(number, fields.context("it is no JSON object")))
-                }
-                Err(error) => Some(Line::new(number, Err(error.into()))),
-            });
-            Ok(Box::new(parsed))
-        }
-        Format::Csv => {
-            let mut reader = csv::Reader::from_reader(input);
-            let header: Vec<String> = {
-                let header = reader.headers().context("the header")?;
-                header.iter().map(str::to_owned).collect()
-            };
-            let rows = reader.into_records().map(move |row| {
-                let line = row.as_ref().ok().and_then(|row| row.position());
-                let number = line.map_or(0, csv::Position::line);
-                let fields = row.map_err(|error| anyhow!(error)).map(|row| {
-                    let names = header.iter().cloned();
-                    let values = row.iter().map(|value| Value::String(value.to_owned()));
-                    names.zip(values).collect::<Map<String, Value>>()
-                });
-                Line::new(number, fields)
-            });
-            Ok(Box::new(rows))
-        }
+        Format::Csv if is_stdin => lines::of_csv(Box::new(std::io::stdin())),
+        Format::Csv => lines::of_csv(Box::new(file()?)),
+        Format::Json if is_stdin => Ok(lines::of_json(Box::new(std::io::stdin()))),
+        Format::Json => Ok(lines::of_json(Box::new(file()?))),
     }
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use fader_client::{Access, Location};
 use fader_cloud::ErrorKind;
 use fader_database::{
-    CollectionSettings, Database, DiskTier, Fencing, Level, PendingQueues, Transaction,
+    CollectionSettings, Database, DiskTier, Fencing, Level, PendingQueues, Report, Transaction,
 };
 
 use self::cache::Cache;
@@ -25,6 +25,7 @@ mod export;
 mod import;
 mod index;
 mod keys;
+mod lines;
 mod parquet;
 mod price;
 mod read;
@@ -109,7 +110,7 @@ enum Command {
     Vacuum(Vacuum),
     /// Shows what commands used that ran with --keep-cost: requests, bytes, dollars.
     Cost(cost::Options),
-    /// Shows the collections: levels, records, pages, bytes.
+    /// Shows the collections: levels, records, pages, bytes. Exit code 1: some cannot be read.
     Stat(Where),
     /// Verifies the pages of all collections. Exit code 1: something is wrong.
     Verify(Where),
@@ -466,64 +467,111 @@ async fn stat(at: &Where) -> Result<ExitCode> {
         "bytes",
     ];
     let mut table = output::table(head);
+    let mut is_well = true;
     for (name, collection) in database.collections().await? {
-        let report = database.verify(&name).await?;
+        let report = match database.verify(&name).await {
+            Ok(report) => Some(report),
+            Err(error) => pass_over(&name, error)?,
+        };
+        is_well &= report
+            .as_ref()
+            .is_some_and(|report| is_whole(&name, report));
+        let shown = |count: fn(&Report) -> usize| match &report {
+            Some(report) => count(report).to_string(),
+            None => "?".to_owned(),
+        };
         table.add_row([
             visible(&name),
             collection.key.map(|key| visible(&key)).unwrap_or_default(),
             collection.minimum.to_string(),
             collection.queues.to_string(),
-            report.visible.to_string(),
-            (report.leaves + report.nodes).to_string(),
-            report.height.to_string(),
-            report.bytes.to_string(),
+            shown(|report| report.visible),
+            shown(|report| report.leaves + report.nodes),
+            shown(|report| report.height),
+            shown(|report| report.bytes),
         ]);
     }
     output::print(&format!("{}\n", table.trim_fmt()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(exit(is_well))
+}
+
+fn exit(is_well: bool) -> ExitCode {
+    match is_well {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Says what cannot be read, and goes on. What concerns the other collections too fails.
+fn pass_over<T>(name: &str, error: fader_cloud::Error) -> Result<Option<T>> {
+    match error.kind {
+        ErrorKind::Denied | ErrorKind::Malformed => {
+            note!("{}: {:#}", visible(name), anyhow::Error::from(error));
+            Ok(None)
+        }
+        _ => Err(error.into()),
+    }
+}
+
+/// Whether a tree has no contradiction; says each.
+fn is_whole(name: &str, report: &Report) -> bool {
+    for problem in &report.problems {
+        note!("{}: {problem}", visible(name));
+    }
+    report.problems.is_empty()
 }
 
 async fn verify(at: &Where) -> Result<ExitCode> {
     let database = open(at, Access::Read).await?;
     let mut is_well = true;
     for name in database.collections().await?.into_keys() {
-        let verified = database.verify_with_queues(&name).await?;
-        let (report, queues) = (verified.tree, verified.queues);
-        for problem in &report.problems {
-            note!("{}: {problem}", visible(&name));
-        }
-        is_well &= report.problems.is_empty();
-        if let Some(first) = queues.missing.first() {
-            let count = queues.missing.len();
-            note!(
-                "{}: {count} leaves have no queue, among them {first}; their updates go through \
-                 the queue of the tree",
-                visible(&name)
-            );
-            is_well = false;
-        }
-        let pages = report.leaves + report.nodes;
-        let (shown, records) = (visible(&name), report.visible);
-        output::print(&format!("{shown}: {records} records in {pages} pages\n"))?;
+        is_well &= match verify_collection(&database, &name).await {
+            Ok(is_well) => is_well,
+            Err(error) => pass_over(&name, error)?.unwrap_or(false),
+        };
         for index in database.collection(&name).await?.indexes.keys() {
-            let report = database.verify_index(&name, index).await?;
-            let (entries, dangling) = (report.entries, report.dangling);
-            let index = visible(index);
-            let text = format!("{shown}, index {index}: {entries} entries, {dangling} outdated\n");
-            output::print(&text)?;
-            if let Some(first) = report.missing.first() {
-                let count = report.missing.len();
-                note!(
-                    "{shown}, index {index}: {count} records have no entry, among them {first:?}; \
-                     pending ones get theirs at the next checkpoint"
-                );
-                is_well = false;
-            }
+            is_well &= match verify_index(&database, &name, index).await {
+                Ok(is_well) => is_well,
+                Err(error) => pass_over(&format!("{name}, index {index}"), error)?.unwrap_or(false),
+            };
         }
     }
-    Ok(if is_well {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(exit(is_well))
+}
+
+async fn verify_collection(database: &Database, name: &str) -> fader_cloud::Result<bool> {
+    let verified = database.verify_with_queues(name).await?;
+    let (report, queues) = (verified.tree, verified.queues);
+    let mut is_well = is_whole(name, &report);
+    if let Some(first) = queues.missing.first() {
+        let count = queues.missing.len();
+        note!(
+            "{}: {count} leaves have no queue, among them {first}; their updates go through the \
+             queue of the tree",
+            visible(name)
+        );
+        is_well = false;
+    }
+    let pages = report.leaves + report.nodes;
+    let (shown, records) = (visible(name), report.visible);
+    output::tell(&format!("{shown}: {records} records in {pages} pages"));
+    Ok(is_well)
+}
+
+async fn verify_index(database: &Database, name: &str, index: &str) -> fader_cloud::Result<bool> {
+    let report = database.verify_index(name, index).await?;
+    let (entries, dangling) = (report.entries, report.dangling);
+    let (shown, index) = (visible(name), visible(index));
+    output::tell(&format!(
+        "{shown}, index {index}: {entries} entries, {dangling} outdated"
+    ));
+    if let Some(first) = report.missing.first() {
+        let count = report.missing.len();
+        note!(
+            "{shown}, index {index}: {count} records have no entry, among them {first:?}; pending \
+             ones get theirs at the next checkpoint"
+        );
+        return Ok(false);
+    }
+    Ok(true)
 }
