@@ -1,6 +1,7 @@
 """Clusters to be measured, and load on them by `fader-bench`."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -96,6 +97,26 @@ def capped(share):
                     group.rmdir()
                     break
                 time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def shares(cpu):
+    """What gives the members of a cluster that have none their shares; all there is without."""
+    if cpu is None:
+        yield lambda _: None
+        return
+    with capped(cpu) as cap:
+        numbers = itertools.count(1)
+        known = set()
+
+        def share(cluster):
+            for name, member in cluster.members.items():
+                pid = member.process.pid
+                if pid not in known:
+                    known.add(pid)
+                    cap(f"{name}-{next(numbers)}", pid)
+
+        yield share
 
 
 def can_cap():

@@ -1,8 +1,9 @@
-"""What a member's death costs its clients, and its return.
+"""What a member's faults cost its clients, and its return.
 
-*Death.* Clients ask for one thing after the other, at any member that is there, at each level. What
-is told is the longest time between two answers around the kill. A client that hears nothing asks
-another member after a quarter of a second, for reads and for writes alike.
+*Faults.* Head and tail of a chain are killed, cut off, held at their disk, and paused with their
+clock (`benchmarks.faulted`). That is done on three and on five nodes. Told is the longest time
+between two answers from the fault until the lease is long over. A client that hears nothing asks
+another node after a quarter of a second, for reads and for writes alike.
 
 *Return.* A member returns with an empty disk while load goes on. Three throughputs are told, of the
 same clients at the same two members. They are of the whole chain before one is killed, and of the
@@ -15,131 +16,83 @@ member has a share of a core and no more, as beside others on a busy machine. Th
 nothing, and figures are told and not judged."""
 
 import collections
-import concurrent.futures
 import contextlib
 import itertools
+import json
+import os
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
 
 import server as servers
 from benchmarks import cluster as clusters
-from nemesis import load
-from nemesis.load import NotSent, Refusal, Unknown
+from benchmarks import faulted
+from nemesis import __main__ as namespaces
 
 LEASE_SECONDS = 2
+SIZES = [3, 5]
 PROMISED_STRONG_SECONDS = LEASE_SECONDS + 1
+HUNG_SECONDS = LEASE_SECONDS + 2
 # "None" for eventual operations: no more than one unanswered request and the next.
 PROMISED_EVENTUAL_SECONDS = 0.5
-TRY_SECONDS = 0.25
 LOSS_MAX = 0.3
 RETURN_SECONDS_MAX = 600
-WATCH_SECONDS = LEASE_SECONDS + 3
 PHASE_SECONDS = 10
 PHASE_SECONDS_SMALL = 2
 # For some seconds after a return the engine still merges what it was filled with.
 SETTLING_SECONDS = 20
-KINDS = [
-    ("strong", "read"),
-    ("strong", "write"),
-    ("eventual", "look"),
-    ("eventual; r=2", "look"),
-    ("eventual; w=1", "add"),
-]
 
 
-def beside(function, *arguments):
-    """Calls it in a thread of its own. A thread that asks for the result is told of what failed."""
-    thread = concurrent.futures.ThreadPoolExecutor(1)
-    result = thread.submit(function, *arguments)
-    thread.shutdown(wait=False)
-    return result
-
-
-class Prober:
-    """Asks for one thing again and again, and keeps the moments of the answers."""
-
-    def __init__(self, cluster, level, kind):
-        self.callers = [clusters.caller(cluster, name) for name in cluster.names]
-        self.level, self.kind = level, kind
-        self.moments = []
-        self.is_ending = False
-        self.asking = beside(self._ask)
-
-    def _ask(self):
-        for one in self.callers:
-            one.connection.timeout = TRY_SECONDS
-        for serial, one in zip(itertools.count(), itertools.cycle(self.callers)):
-            if self.is_ending:
-                return
-            asked = {"op": self.kind, "item": "probe", "value": str(serial % 100)}
-            try:
-                one.ask(load.parameters(asked, clusters.DOMAIN),
-                        {"x-fader-consistency": self.level})
-                self.moments.append(time.monotonic())
-            except (NotSent, Unknown, Refusal):
-                pass
-            time.sleep(0.01)
-
-    def longest(self, start):
-        """The longest silence that was not over at `start`."""
-        self.is_ending = True
-        self.asking.result()
-        asked = f"{self.level} {self.kind}"
-        assert any(moment < start for moment in self.moments), f"no answer to {asked}"
-        moments = [start, *[moment for moment in self.moments if start < moment], time.monotonic()]
-        return max(after - before for before, after in itertools.pairwise(moments))
-
-
-def deaths(options, report):
-    """Kills each place of the chain in turn."""
-    found = {}
-    settings = {"wiring": "chain", "lease": f"{LEASE_SECONDS}s"}
-    with shares(options) as share, clusters.running(options.scratch, **settings) as cluster:
-        share(cluster)
-        for _ in range(options.runs):
-            for place in ["head", "middle", "tail"][: 1 if options.small else 3]:
-                for key, silence in one_death(cluster, place, share):
-                    found.setdefault((place, *key), []).append(silence)
-    for (place, level, kind), silences in found.items():
-        promised = PROMISED_STRONG_SECONDS if level == "strong" else PROMISED_EVENTUAL_SECONDS
-        name = f"{place} killed: silence of {level} {kind}s"
-        report.at_most(name, silences, promised, "s")
-
-
-@contextlib.contextmanager
-def shares(options):
-    """What gives the members of a cluster that have none their shares; all there is without."""
-    if options.cpu is None:
-        yield lambda _: None
+def faults(options, report):
+    """Each fault of a member at each place, in clusters of each size."""
+    if reason := namespaces.why_not():
+        print(f"failover: no faults: {reason}")
+        report.missed += not report.is_small or namespaces.is_due()
         return
-    with clusters.capped(options.cpu) as cap:
-        capped = itertools.count(1)
-        known = set()
+    launcher = servers.ROOT / "tests/zookeeper/serve.py"
+    subprocess.run([sys.executable, launcher, "--fetch"], check=True)
+    found = {}
+    for size in SIZES[-1:] if options.small else SIZES:
+        for binary, kinds in binaries().items():
+            for one in silences(options, size, binary, kinds):
+                key = one["fault"], one["place"], one["level"], one["kind"], one["where"]
+                found.setdefault((size, *key), []).append(one["silence"])
+    for (size, fault, place, level, kind, where), seconds in found.items():
+        most = PROMISED_EVENTUAL_SECONDS
+        if level == "strong":
+            most = HUNG_SECONDS if fault == "hung disk" else PROMISED_STRONG_SECONDS
+        name = f"{size} nodes, {place} {fault}: {level} {kind}s {where}".rstrip()
+        report.at_most(name, seconds, most, "s")
 
-        def share(cluster):
-            for name, member in cluster.members.items():
-                pid = member.process.pid
-                if pid not in known:
-                    known.add(pid)
-                    cap(f"{name}-{next(capped)}", pid)
 
-        yield share
+def binaries():
+    """Each build with the faults that are made with it. Only one with assertions lets its lease
+    clock be set back; silences are of leases, not of its speed."""
+    checked = servers.BINARY.parent.with_name("checked") / servers.BINARY.name
+    if checked == servers.BINARY:
+        return {checked: faulted.FAULTS}
+    assert checked.exists(), f"no build with assertions: {checked}"
+    return {servers.BINARY: faulted.FAULTS[:-1], checked: faulted.FAULTS[-1:]}
 
 
-def one_death(cluster, place, share):
-    _, roles = cluster.roles()
-    serving = [name for name, role in roles.items() if role == "serving"]
-    victim = {"head": cluster.head(), "middle": serving[0], "tail": serving[-1]}[place]
-    probers = {key: Prober(cluster, *key) for key in KINDS}
-    time.sleep(0.5)
-    start = time.monotonic()
-    cluster.kill(victim)
-    time.sleep(WATCH_SECONDS)
-    silences = [(key, prober.longest(start)) for key, prober in probers.items()]
-    cluster.start(victim)
-    share(cluster)
-    cluster.await_whole()
-    return silences
+def silences(options, size, binary, kinds):
+    """What `benchmarks.faulted` found, in namespaces of its own."""
+    places = faulted.PLACES[:1] if options.small else faulted.PLACES
+    with tempfile.TemporaryDirectory(prefix="fader-bench-", dir=options.scratch) as folder:
+        words = [*namespaces.spaces(), sys.executable, "-m", "benchmarks.faulted", folder,
+                 "--nodes", str(size), "--rounds", str(options.runs),
+                 "--lease", str(LEASE_SECONDS),
+                 "--faults", ",".join(kinds), "--places", ",".join(places)]
+        if options.cpu is not None:
+            words += ["--cpu", f"{options.cpu:.0%}"]
+        done = subprocess.run(
+            words, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"FADER_BIN": str(binary)},
+            preexec_fn=namespaces.end_with_parent,
+        )
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def returns(options, report):
@@ -149,7 +102,9 @@ def returns(options, report):
     found = []
     refused = collections.Counter()
     lease = f"{LEASE_SECONDS}s"
-    with shares(options) as share, clusters.running(options.scratch, lease=lease) as cluster:
+    with contextlib.ExitStack() as stack:
+        share = stack.enter_context(clusters.shares(options.cpu))
+        cluster = stack.enter_context(clusters.running(options.scratch, lease=lease))
         away = cluster.names[-1]
         others = [clusters.address(cluster, name) for name in cluster.names if name != away]
         fill = {"items": lacks // bytes_each, "bytes": bytes_each, "connections": 16}
@@ -198,7 +153,7 @@ def one_return(cluster, away, load, options, share):
     start = time.monotonic()
     cluster.members[away] = cluster.new_member(away, wait=False)
     share(cluster)
-    waiting = beside(cluster.members[away].await_listening, RETURN_SECONDS_MAX)
+    waiting = faulted.beside(cluster.members[away].await_listening, RETURN_SECONDS_MAX)
     rates = []
     while not waiting.done() or not rates:
         rates.append(rate(1))
@@ -209,7 +164,7 @@ def one_return(cluster, away, load, options, share):
 
 
 def run(options, report):
-    print(f"failover: {servers.BINARY.name}, lease {LEASE_SECONDS} s, chain of three processes")
+    print(f"failover: {servers.BINARY.name}, lease {LEASE_SECONDS} s, three copies")
     if options.cpu is not None:
         if reason := clusters.can_cap():
             print(f"failover: --cpu is not possible here: {reason}")
@@ -217,5 +172,5 @@ def run(options, report):
             return
         print(f"failover: each member has {options.cpu:.0%} of a core; nothing is judged")
         report.is_small = True
-    deaths(options, report)
+    faults(options, report)
     returns(options, report)

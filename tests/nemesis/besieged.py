@@ -71,20 +71,24 @@ class Besieged(Processes):
     def client_address(self, name):
         return self.network.address(name), LISTEN_PORT
 
+    def settings_of(self, name):
+        """What a member has in its environment beside what each server has."""
+        if not self.library:
+            return {}
+        return {
+            "LD_PRELOAD": str(self.library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock(name)),
+            # How often it looks whether the file has changed.
+            "FAKETIME_CACHE_DURATION": "1",
+            # What leases and timers use is left alone.
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
     def new_member(self, name, wait=True):
-        more = {}
-        if self.library:
-            more = {
-                "LD_PRELOAD": str(self.library),
-                "FAKETIME_TIMESTAMP_FILE": str(self._clock(name)),
-                # How often it looks whether the file has changed.
-                "FAKETIME_CACHE_DURATION": "1",
-                # What leases and timers use is left alone.
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
         return Member(
-            self, name, wait=False, data=self.folder_of(name) / "disk" / "data", more=more,
-            before=self.network.inside(name), listen=f"{self.network.address(name)}:{LISTEN_PORT}",
+            self, name, wait=False, data=self.folder_of(name) / "disk" / "data",
+            more=self.settings_of(name), before=self.network.inside(name), binary=self.binary,
+            listen=f"{self.network.address(name)}:{LISTEN_PORT}",
         )
 
     def start(self, name):
