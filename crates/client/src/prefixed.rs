@@ -74,6 +74,10 @@ impl<S: Queues + ?Sized> Queues for Prefixed<S> {
         self.service.send(&self.there(queue), bodies).await
     }
 
+    fn forgets(&self) -> bool {
+        self.service.forgets()
+    }
+
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>> {
         self.service.receive(&self.there(queue), how).await
     }

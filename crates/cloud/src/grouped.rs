@@ -165,6 +165,10 @@ impl Queues for GroupedQueues {
         true
     }
 
+    fn forgets(&self) -> bool {
+        self.queues.forgets()
+    }
+
     async fn receive(&self, queue: &str, how: &Receive) -> Result<Vec<Received>> {
         self.queues.receive(queue, how).await
     }

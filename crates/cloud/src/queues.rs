@@ -125,6 +125,11 @@ pub trait Queues: Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether a message is lost when its retention is over.
+    fn forgets(&self) -> bool {
+        true
+    }
+
     /// Receives what is there.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ mod collections;
 mod costs;
 mod database;
 mod disk;
+mod expiry;
 mod fresh;
 mod granting;
 mod guard;

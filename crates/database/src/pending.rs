@@ -36,7 +36,7 @@ const LISTED_MAX: usize = 1_000;
 /// How often a send is tried.
 pub(crate) const TRIES: u32 = 6;
 /// Messages are kept as long as a service of queues keeps any.
-const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+pub(crate) const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// The settings of all queues of a database.
 pub(crate) fn queue_settings() -> QueueSettings {

@@ -354,6 +354,10 @@ impl Queues for BucketQueues {
         true
     }
 
+    fn forgets(&self) -> bool {
+        false
+    }
+
     async fn peek(&self, queue: &str, max: usize) -> Result<Option<Peeked>> {
         let known = self.0.queue(queue).await?;
         self.0.peek(&known, max).await.map(Some)

@@ -269,18 +269,26 @@ async fn open_with(at: &Where, access: Access, disk: Option<DiskTier>) -> Result
     };
     let opened = Database::open(cloud(at, access).await?, options).await;
     let database = opened.with_context(|| format!("the database at {}", visible(&at.url)))?;
-    warn(&database);
+    warn(&database).await?;
     Ok(database)
 }
 
-/// Says so when the store keeps no conditions.
-fn warn(database: &Database) {
+/// Says so when the store keeps no conditions, and when records may have expired.
+async fn warn(database: &Database) -> Result<()> {
+    if let Some(time) = database.may_have_expired().await? {
+        note!(
+            "no page was written for {} days, and the service of queues forgets messages after 14: \
+             what a client committed then, and nobody checkpointed, is lost",
+            time.as_secs() / (24 * 60 * 60)
+        );
+    }
     if database.fencing() == Fencing::Timed {
         note!(
             "this store keeps no conditions of PUTs: a token with a timeout stands for them; a \
              client that stands still, or a PUT that is late, for more than 10 s may lose writes"
         );
     }
+    Ok(())
 }
 
 async fn create(options: &Create) -> Result<ExitCode> {
@@ -300,7 +308,7 @@ async fn create(options: &Create) -> Result<ExitCode> {
         Err(error) if error.kind == ErrorKind::NotFound => Database::create(cloud, opening).await?,
         opened => opened?,
     };
-    warn(&database);
+    warn(&database).await?;
     let settings = CollectionSettings {
         key: options.key.clone(),
         minimum: options.minimum,
