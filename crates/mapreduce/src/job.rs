@@ -337,10 +337,11 @@ impl Output {
                 }
             };
             register.former.dedup();
-            match self.change(&register, mode).await? {
-                Change::Landed => return Ok(register),
-                // The register says what became of it.
-                Change::Unsure => {}
+            let is_right = self.has_condition(&mode);
+            // The register says what became of it.
+            let change = self.change(&register, mode).await?;
+            if !is_right && matches!(change, Change::Landed) {
+                return Ok(register);
             }
         }
     }
@@ -406,11 +407,16 @@ impl Output {
         }
     }
 
-    async fn change(&self, register: &Register, mode: PutMode) -> Result<Change> {
-        let is_right = match &mode {
+    /// Whether the guard is there by which a change has its condition.
+    fn has_condition(&self, mode: &PutMode) -> bool {
+        match mode {
             PutMode::Create => self.guards.has(Guard::RegisterCreate),
             _ => self.guards.has(Guard::RegisterUpdate),
-        };
+        }
+    }
+
+    async fn change(&self, register: &Register, mode: PutMode) -> Result<Change> {
+        let is_right = self.has_condition(&mode);
         let mode = if is_right { mode } else { PutMode::Overwrite };
         let bytes = register.encode();
         let key = register_key();

@@ -93,12 +93,8 @@ struct Part {
 
 /// The parts of a reduce task: the first is there without records, too.
 fn parts(number: u32, manifest: &Manifest) -> Vec<Part> {
-    let mut outputs: BTreeSet<u8> = manifest
-        .objects
-        .iter()
-        .map(|object| object.output)
-        .collect();
-    outputs.insert(0);
+    let outputs = manifest.objects.iter().map(|object| object.output);
+    let outputs: BTreeSet<u8> = outputs.chain([0]).collect();
     let part = |output: u8| {
         let of = manifest
             .objects

@@ -131,9 +131,8 @@ impl Job {
     /// The winner of the plan, with its manifest.
     pub(crate) async fn plan_winner(&self) -> Outcome<(String, Manifest)> {
         let row = self.rows.read(Task::PLAN).await?.ok_or(Failure::Over)?;
-        let winner = row
-            .winner
-            .ok_or_else(|| Failure::task("there is no plan"))?;
+        let none = || Failure::task("there is no plan");
+        let winner = row.winner.ok_or_else(none)?;
         let manifest = manifest(self, Task::PLAN, &winner).await?;
         Ok((winner, manifest))
     }

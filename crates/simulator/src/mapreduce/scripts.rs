@@ -136,8 +136,13 @@ impl Stage {
 
     /// Waits until an attempt of a task wrote its manifest.
     async fn manifest(&self, register: &Register, task: &str) {
+        self.object(register, task, "/manifest").await;
+    }
+
+    /// Waits until an attempt of a task wrote an object of that name.
+    async fn object(&self, register: &Register, task: &str, name: &str) {
         let below = format!("_fader/{}/{task}/", register.job);
-        let is_own = |key: &String| key.starts_with(&below) && key.ends_with("/manifest");
+        let is_own = |key: &String| key.starts_with(&below) && key.ends_with(name);
         while !self.model.object_keys().iter().any(is_own) {
             self.model.clock.sleep(Duration::from_millis(1)).await;
         }
@@ -282,8 +287,14 @@ fn a_planner_that_dies(guards: Guards) -> Option<Failure> {
     stage.play(Duration::from_secs(24 * 60 * 60), async {
         let (process, actor, register) = stage.begin().await;
         drop(process.runtime().spawn(async move { actor.run().await }));
+        stage.object(&register, "p-00000", "/plan").await;
+        // The winner's put is lost if it is on its way already.
+        let mut lossy = slow();
+        lossy.domains.write.faults.lost_request = 1_000;
+        stage.model.set_profile(lossy);
         stage.manifest(&register, "p-00000").await;
         process.crash();
+        stage.model.set_profile(slow());
         let deleted = stage.model.objects.delete(&Path::from("in/001")).await;
         deleted.expect("a cloud without faults");
         let ended = stage.actor(&stage.process("second")).run().await;
