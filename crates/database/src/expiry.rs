@@ -12,8 +12,8 @@ use crate::store::PREFIX;
 
 impl Database {
     /// How long no page was written, if a service of queues forgets messages in less: 14 days. So
-    /// records that a client committed and nobody checkpointed may be lost. None where queues are
-    /// in the bucket, which forget nothing, and where there is no page.
+    /// records that a client committed and no client checkpointed may be lost. None where queues
+    /// are in the bucket, which forget nothing, and where there is no page.
     ///
     /// Pages are listed until one is young enough, mostly by one request.
     ///

@@ -278,7 +278,7 @@ async fn warn(database: &Database) -> Result<()> {
     if let Some(time) = database.may_have_expired().await? {
         note!(
             "no page was written for {} days, and the service of queues forgets messages after 14: \
-             what a client committed then, and nobody checkpointed, is lost",
+             what a client committed then, and no client checkpointed, is lost",
             time.as_secs() / (24 * 60 * 60)
         );
     }
