@@ -249,7 +249,7 @@ def unusable(rows, home, *words):
 def test_a_measurement_that_fails_says_the_next_step(rows, tmp_path):
     load = ("run", "a", "--rate", "1")
     wrong = {
-        (*load, "--to-rate", "2"): "--to-rate needs --ramp or --step",
+        (*load, "--to-rate", "2"): "--to-rate needs --ramp, --step or --burst",
         (*load, "--levels", "strong=much"): "--levels: strong=much: ",
         (*load, "--target", "nowhere"): "--target: expected `model`, or a URL",
         (*load, "--target", "redis://host"): "redis://host: expected redis://HOST:PORT",

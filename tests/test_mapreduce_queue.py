@@ -46,7 +46,7 @@ def test_both_shuffles_give_the_same_parts(mapreduce, tmp_path):
 
 def test_a_job_whose_messages_are_too_many_says_what_to_do(mapreduce, tmp_path):
     said = mapreduce("run", "sort", "--input", "x", "--output", "y", "--shuffle", "q", check=False)
-    assert said.returncode == 2 and "neither object nor queue" in said.stderr
+    assert said.returncode == 2 and "expected `object` or `queue`" in said.stderr
 
 
 def kill_and_finish(mapreduce, tmp_path, services, **more):

@@ -733,15 +733,21 @@ def test_an_old_copy_of_the_same_epoch_restarts_nothing(cluster):
         cluster.await_roles(lambda roles, name=name: roles[name] == "out")
     at_any([client], lambda sdb: put(sdb, "domain", "early", n="1"))
     # From here on it is alone, in one epoch: who is last in it may begin again alone.
-    data = cluster.folder / "n3" / "data"
-    cluster.members["n3"].stop_for_now()
-    shutil.copytree(data, cluster.folder / "old", ignore=shutil.ignore_patterns("*.sock"))
-    cluster.members["n3"].go_on()
-    at_any([client], lambda sdb: put(sdb, "domain", "late", n="2"))
+    data, old = cluster.folder / "n3" / "data", cluster.folder / "old"
+    before = None
+    while before != cluster.roles():
+        # Its session ended if the copy took long: then this was another epoch.
+        shutil.rmtree(old, ignore_errors=True)
+        cluster.await_roles(lambda roles: roles["n3"] == "head")
+        before = cluster.roles()
+        cluster.members["n3"].stop_for_now()
+        shutil.copytree(data, old, ignore=shutil.ignore_patterns("*.sock"))
+        cluster.members["n3"].go_on()
+        at_any([client], lambda sdb: put(sdb, "domain", "late", n="2"))
     assert cluster.members["n3"].stop() == 0
     chains = cluster.chains()
     data.rename(cluster.folder / "right")
-    (cluster.folder / "old").rename(data)
+    old.rename(data)
     member = Member(cluster, "n3", wait=False)
     assert member.process.wait(60) == 1
     (line,) = (line for line in member.log().splitlines() if "an old copy" in line)
