@@ -59,7 +59,7 @@ def test_bursts_come_again_and_again_and_a_log_is_replayed(tmp_path):
 
 def test_a_load_that_makes_no_sense_is_refused(tmp_path):
     empty = tmp_path / "empty.jsonl"
-    empty.write_text('{"fader_log": 1, "clock": "virtual", "order": "none"}\n')
+    empty.write_text('{"fader_log": 1, "clock": "virtual", "order": "told"}\n')
     for words in [("--rate", 10, "--to-rate", 20), ("--replay", empty),
                   ("--replay", tmp_path / "none"),
                   ("--rate", 1, "--to-rate", 9, "--burst", "2s", "--every", "1s"),

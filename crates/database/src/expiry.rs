@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use fader_cloud::{Error, ErrorKind, Result};
+use fader_cloud::Result;
 use futures_util::stream::TryStreamExt;
 use object_store::path::Path;
 
 use crate::database::Database;
 use crate::pending::RETENTION;
-use crate::store::PREFIX;
+use crate::store::{PREFIX, failure};
 
 impl Database {
     /// How long no page was written, if a service of queues forgets messages in less: 14 days. So
@@ -24,10 +24,9 @@ impl Database {
         if !store.0.queues.forgets() {
             return Ok(None);
         }
-        let unlisted =
-            |error| Error::caused(ErrorKind::Unavailable { retry_after: None }, "LIST", error);
         let now = store.0.runtime.clock.wall();
         let below = Path::from(format!("{PREFIX}/pages"));
+        let unlisted = |error| failure("LIST", &below, false, error);
         let mut pages = store.0.objects.list(Some(&below));
         let mut youngest: Option<Duration> = None;
         while let Some(page) = pages.try_next().await.map_err(unlisted)? {

@@ -273,7 +273,12 @@ pub(crate) fn is_passing(error: &Error) -> bool {
     )
 }
 
-fn failure(method: &str, key: &Path, is_write: bool, error: object_store::Error) -> Error {
+pub(crate) fn failure(
+    method: &str,
+    key: &Path,
+    is_write: bool,
+    error: object_store::Error,
+) -> Error {
     let kind = object_error_kind(&error, is_write);
     Error::caused(
         kind,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use fader_history::object::Log;
 use fader_measure::statistics::warm_up;
 use fader_measure::{Compared, FILL_FIRST, Measure, compare, formats, responses};
 
@@ -86,16 +87,21 @@ fn compared(options: &Options) -> Result<bool> {
     Ok(is_worse)
 }
 
-/// The response times of a log's operations, without the writes of records before it and without
-/// its warm-up.
-fn times(path: &Path) -> Result<Vec<f64>> {
+/// The log of a run in a file, without the writes of records before it. Warnings are told.
+pub(super) fn loaded(path: &Path) -> Result<Log> {
     let mut found = formats::read_all(&[path.to_owned()], None)?;
     for warning in &found.warnings {
         note!("warning: {warning}");
     }
     let operations = &mut found.log.operations;
     operations.retain(|one| one.process < FILL_FIRST);
-    let mut times = responses(&found.log);
+    Ok(found.log)
+}
+
+/// The response times of a log's operations, without the writes of records before it and without
+/// its warm-up.
+fn times(path: &Path) -> Result<Vec<f64>> {
+    let mut times = responses(&loaded(path)?);
     let warm = warm_up(times.iter().copied());
     if !warm.is_steady {
         note!("warning: {} is not steady", path.display());

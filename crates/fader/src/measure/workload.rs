@@ -20,6 +20,7 @@ use fader_measure::{
     Until, Ycsb, formats, responses,
 };
 
+use super::compare;
 use super::staleness::write_log;
 use super::target::{self, MODEL, Phase, Run, Seam, nothing_done};
 use crate::failure;
@@ -256,13 +257,12 @@ fn rate(options: &Options, from: f64) -> Result<Rate> {
 /// When the operations of a log were due, without the writes of records before it: nanoseconds
 /// since the first. Also the end of the time in which they were.
 fn recorded(path: &Path) -> Result<(Arc<[u64]>, Duration)> {
-    let found = formats::read_all(&[path.to_owned()], None)?;
-    for warning in &found.warnings {
-        note!("warning: {warning}");
-    }
-    let operations = found.log.operations.iter();
-    let loaded = operations.filter(|one| one.process < FILL_FIRST);
-    let mut starts: Vec<u64> = loaded.map(|one| one.intended.nanos).collect();
+    let log = compare::loaded(path)?;
+    let mut starts: Vec<u64> = log
+        .operations
+        .iter()
+        .map(|one| one.intended.nanos)
+        .collect();
     starts.sort_unstable();
     let (Some(first), Some(last)) = (starts.first().copied(), starts.last().copied()) else {
         return failure::invalid(format_args!("{}: it has no operation", path.display()));
