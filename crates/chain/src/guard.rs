@@ -129,6 +129,8 @@ pub enum Guard {
     /// EX-3, ER-2: those of a part of the members count if they meet every quorum of earlier
     /// epochs.
     ExchangeMeets,
+    /// ER-6: a member that let a read wait is asked last.
+    SilentLast,
     /// D2: an operation leaves by its name.
     SettleByName,
     /// D4, OVERLAY-2: an element leaves for committed state only.

@@ -123,7 +123,7 @@ pub struct Replica {
     applying: EntryId,
     /// The last entry when this member became ready in the epoch (RD-4).
     inherited: EntryId,
-    /// A handshake that came before the configuration was durable here.
+    /// AD-3: the handshake of the newest epoch of which one came before it was adopted here.
     early: Option<Envelope>,
     writes: Writes,
     reads: Reads,
@@ -327,13 +327,24 @@ impl Replica {
         Ok(())
     }
 
+    /// AD-3: whether it is the handshake of an epoch that is not adopted yet. That of the newest
+    /// epoch waits.
+    fn is_early(&self, envelope: &Envelope) -> bool {
+        let is_ahead = match self.adopted() {
+            Some(adopted) => adopted.epoch < envelope.epoch,
+            None => self.epoch() <= envelope.epoch,
+        };
+        let waits = self.early.as_ref().map_or(0, |early| early.epoch);
+        is_ahead && waits <= envelope.epoch && matches!(envelope.message, Message::Hello { .. })
+    }
+
     /// I1: one entry point that drops what does not fit.
     fn on_envelope(&mut self, envelope: Envelope, step: &mut Step<'_>) -> Result<(), ViewError> {
+        if self.is_early(&envelope) {
+            self.early = Some(envelope);
+            return Ok(());
+        }
         let Some(adopted) = self.adopted() else {
-            let is_handshake = matches!(envelope.message, Message::Hello { .. });
-            if is_handshake && envelope.epoch == self.epoch() {
-                self.early = Some(envelope);
-            }
             return Ok(());
         };
         let is_of_epoch = envelope.epoch == adopted.epoch

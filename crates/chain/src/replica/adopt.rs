@@ -119,7 +119,7 @@ impl Replica {
         self.goes_on = self.goes_on_in(&next);
         let lsn = self.persist(Record::Epoch(next.clone()), step);
         self.phase = Phase::Adopting(lsn);
-        self.early = None;
+        self.early.take_if(|early| early.epoch < next.epoch);
         self.writes
             .on_epoch(self.guards.has(Guard::ConfirmThisEpoch));
         self.reads.on_epoch();
@@ -188,7 +188,7 @@ impl Replica {
         if self.goes_on {
             self.go_on_eventual(step)?;
         }
-        match self.early.take() {
+        match self.early.take_if(|early| early.epoch == epoch) {
             Some(handshake) => self.on_envelope(handshake, step),
             None => Ok(()),
         }

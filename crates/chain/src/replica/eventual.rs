@@ -169,6 +169,8 @@ pub(super) struct Eventual {
     promoted_at: u64,
     exchange: Exchange,
     reads: BTreeMap<u64, Waiting>,
+    /// ER-6: members that let a read wait, until they show something.
+    silent: BTreeSet<NodeId>,
     /// Searches for tentative operations of sessions.
     probes: BTreeMap<RequestId, Probe>,
     barriers: BTreeMap<u64, Barrier>,
@@ -198,6 +200,7 @@ impl Eventual {
         self.owed.clear();
         self.fresh.clear();
         self.queue.clear();
+        self.silent.clear();
         self.probes.clear();
         self.offerings.values_mut().for_each(Offering::on_epoch);
         self.reads.values_mut().for_each(Waiting::on_epoch);
@@ -285,7 +288,8 @@ impl Eventual {
         for request in self.requests.values() {
             request.hash(state);
         }
-        (&self.reads, &self.probes, &self.barriers, &self.outcomes).hash(state);
+        (&self.reads, &self.silent, &self.probes).hash(state);
+        (&self.barriers, &self.outcomes).hash(state);
         if ahead.claims {
             (self.number, self.requests.keys().next()).hash(state);
         }

@@ -40,6 +40,8 @@ pub struct ReplicaSettings {
     pub append_bytes_max: usize,
     /// Milliseconds after which something unanswered is said again.
     pub retry_ms: u64,
+    /// ER-6: milliseconds after which a read of R members asks all others.
+    pub hedge_ms: u64,
     /// SL-1: milliseconds that a member may take to confirm, with any speed of the others.
     pub slow_ms: u64,
     /// SL-1: and how many times as long as the median of the chain's members.
@@ -82,6 +84,7 @@ impl Default for ReplicaSettings {
             append_entries_max: 512,
             append_bytes_max: 1 << 20,
             retry_ms: 200,
+            hedge_ms: 50,
             slow_ms: 1_000,
             slow_times: 10,
             head_slow_ms: 4_000,

@@ -23,6 +23,8 @@ macro_rules! scripts {
 
 scripts! {
     a_quorum_waits_for_no_silent_member
+    a_silent_member_is_asked_last
+    a_handshake_waits_for_its_configuration
     a_member_at_rest_is_left_alone
     a_collection_opens_by_one_entry
     a_member_ahead_of_an_old_copy_stops

@@ -174,6 +174,7 @@ pub(crate) fn settings(idle_ms: u64) -> ReplicaSettings {
         append_entries_max: 4,
         append_bytes_max: 1 << 20,
         retry_ms: 50,
+        hedge_ms: 10,
         slow_ms: 250,
         slow_times: 10,
         head_slow_ms: 800,

@@ -1,6 +1,6 @@
 //! Eventual reads: what this member shows, or the join of what R members show (ER).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -36,6 +36,8 @@ pub(super) struct Waiting {
     whole: Option<Session>,
     /// When members were asked last, if they were.
     asked_at: Option<u64>,
+    /// Those that were asked.
+    asked: BTreeSet<NodeId>,
     /// What others show.
     parts: BTreeMap<NodeId, Part>,
 }
@@ -43,6 +45,7 @@ pub(super) struct Waiting {
 impl Waiting {
     pub(super) fn on_epoch(&mut self) {
         self.asked_at = None;
+        self.asked.clear();
         self.parts.clear();
     }
 }
@@ -91,6 +94,7 @@ impl Replica {
             session,
             whole: None,
             asked_at: None,
+            asked: BTreeSet::new(),
             parts: BTreeMap::new(),
         };
         self.eventual.reads.insert(number, waiting);
@@ -209,27 +213,37 @@ impl Replica {
         }
     }
 
-    /// Asks R - 1 others, and all others when they keep silent.
+    /// ER-6: asks R - 1 others, those that keep silent last, and all others soon after.
     fn ask_to_show(&mut self, number: u64, step: &mut Step<'_>) {
         let now = step.now.monotonic;
-        let serving = self.other_serving();
-        let retry_ms = self.settings.retry_ms;
+        let mut others = self.other_serving();
         let Some(waiting) = self.eventual.reads.get_mut(&number) else {
             return;
         };
         let Scope::Keys(keys) = &waiting.scope else {
             return;
         };
+        others.retain(|node| !waiting.parts.contains_key(node));
+        let is_hedged = others.iter().all(|node| waiting.asked.contains(node));
+        let pause = match is_hedged {
+            true => self.settings.retry_ms,
+            false => self.settings.hedge_ms,
+        };
         let count = match waiting.asked_at {
             None => waiting.r - 1,
-            Some(at) if at + retry_ms <= now => serving.len(),
+            Some(at) if at + pause <= now => others.len(),
             Some(_) => return,
         };
+        let silent = &mut self.eventual.silent;
+        silent.extend(others.iter().filter(|node| waiting.asked.contains(node)));
+        if self.guards.has(Guard::SilentLast) {
+            others.sort_by_key(|node| silent.contains(node));
+        }
+        others.truncate(count);
         waiting.asked_at = Some(now);
+        waiting.asked.extend(&others);
         let key = keys[0].clone();
-        let silent = serving.iter().filter(|it| !waiting.parts.contains_key(it));
-        let asked: Vec<NodeId> = silent.take(count).copied().collect();
-        for node in asked {
+        for node in others {
             let key = key.clone();
             self.send(node, Message::Show { number, key }, step);
         }
@@ -272,6 +286,7 @@ impl Replica {
         part: Part,
         step: &mut Step<'_>,
     ) -> Result<(), ViewError> {
+        self.eventual.silent.remove(&from);
         if let Some(waiting) = self.eventual.reads.get_mut(&number) {
             waiting.parts.insert(from, part);
             return self.try_eventual_read(number, step);

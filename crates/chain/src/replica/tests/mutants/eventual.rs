@@ -88,10 +88,13 @@ missed! {
         => "n2 answers 11: refused, NotServing";
     joint_w: JointW,
         "a_write_is_held_by_a_quorum_of_the_epoch_before"
-        => "n1 answers 11: held, 101/1 is 1.1";
+        => "n1 answers 11: held, 101/1 is 1.1+1.1.0\nn1 holds";
     exchange: Exchange,
         "a_quorum_after_a_removal_waits_for_the_overlays"
         => "n3 answers 12: at 1.1, tentatively: k=a";
+    silent_last: SilentLast,
+        "a_silent_member_is_asked_last"
+        => "n3 to n1: Show\nn3 answers 12";
     exchange_meets: ExchangeMeets,
         "a_quorum_after_a_removal_waits_for_the_overlays"
         => "n3 answers 12: at 1.1, tentatively: k=a";
