@@ -92,9 +92,18 @@ pub(crate) enum Kind {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Crashes two simulated workers of a job of three map and two reduce tasks, at each pair of
-    /// their awaits. Minutes.
-    Mapreduce,
+    /// Kills processes (kill -9) of jobs in a folder: workers, the one that began the job, or all,
+    /// and resumes it. The output is that of a calm job, and no more tasks were begun in vain than
+    /// the killed had slots. Then crashes two simulated workers of a job of three map and two
+    /// reduce tasks, at each pair of their awaits. Minutes.
+    Mapreduce {
+        /// How often processes are killed.
+        #[arg(long, default_value_t = 30)]
+        rounds: u32,
+        /// Where the random moments come from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 /// Runs one kind of crash.
@@ -129,20 +138,28 @@ pub(crate) fn run(kind: &Kind) -> Result<bool> {
             bench::build()?;
             databases(Profile::Release, *rounds, *seed)
         }
-        Kind::Mapreduce => command::succeeds(command::cargo().args([
-            "test",
-            "--profile",
-            Profile::Checked.name(),
-            "--package",
-            "fader-mapreduce",
-            "--test",
-            "faults",
-            "--",
-            "--nocapture",
-            "--ignored",
-            "two_workers_may_die_at_each_pair_of_awaits",
-        ])),
+        Kind::Mapreduce { rounds, seed } => {
+            bench::build()?;
+            Ok(program(&["jobs"], Profile::Release, *rounds, *seed)? && pairs_of_awaits()?)
+        }
     }
+}
+
+/// The real code on simulated clouds, with two crashes.
+fn pairs_of_awaits() -> Result<bool> {
+    command::succeeds(command::cargo().args([
+        "test",
+        "--profile",
+        Profile::Checked.name(),
+        "--package",
+        "fader-mapreduce",
+        "--test",
+        "faults",
+        "--",
+        "--nocapture",
+        "--ignored",
+        "two_workers_may_die_at_each_pair_of_awaits",
+    ]))
 }
 
 /// Kill -9, with binaries that are built already.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use fader_chain::{Guards, Wiring};
-use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, RunProfile, run, shrink};
+use fader_simulator::world::{Choice, Failure, Mode, Plan, Run, RunProfile, losses, run, shrink};
 use fader_simulator::{membership, steps};
 
 /// Simulated clusters of Fader's chain: every fault from a seed, every guarantee checked.
@@ -65,6 +65,10 @@ struct Options {
     /// Only runs of steps across chains; without a profile each seed has one besides its own run.
     #[arg(long, conflicts_with_all = ["profile", "sessions"])]
     steps: bool,
+    /// Only runs in which one member is lost; without a profile each seed has one besides its own
+    /// run.
+    #[arg(long, conflicts_with_all = ["profile", "sessions", "steps"])]
+    losses: bool,
     /// Removes each guard once, and runs until that is caught.
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -138,6 +142,16 @@ struct Tally {
 }
 
 impl Options {
+    /// Whether runs of one world alone are asked for.
+    fn is_part(&self) -> bool {
+        self.sessions || self.steps || self.losses
+    }
+
+    /// Whether each seed has a run of a world that is asked for alone, or not.
+    fn has(&self, is_asked: bool) -> bool {
+        is_asked || (self.profile.is_none() && !self.is_part())
+    }
+
     fn choice(&self) -> Choice {
         Choice {
             mode: self.mode.map(|mode| match mode {
@@ -214,18 +228,18 @@ fn one(seed: u64, options: &Options) -> bool {
         return one_of("steps", seed, &found);
     }
     let guards = Guards::default();
+    if options.losses {
+        let found = losses(seed, &guards, options.trace);
+        if let Some(failure) = &found.failure {
+            println!("{failure}");
+        }
+        show(seed, &found);
+        return found.failure.is_none();
+    }
     let plan = Plan::new(seed, &options.choice());
     let found = run(&plan, &guards, options.trace);
     let Some(failure) = &found.failure else {
-        found.trace.iter().for_each(|line| println!("{line}"));
-        println!(
-            "seed {seed}: {} events, {} calls",
-            found.events,
-            found.history.calls.len()
-        );
-        for (name, count) in &found.claims {
-            println!("  {name:<12} {count}");
-        }
+        show(seed, &found);
         return true;
     };
     let (plan, _) = shrink(&plan, failure, &guards, options.shrink);
@@ -246,6 +260,15 @@ fn one(seed: u64, options: &Options) -> bool {
         println!("{failure}");
     }
     false
+}
+
+fn show(seed: u64, found: &Run) {
+    found.trace.iter().for_each(|line| println!("{line}"));
+    let calls = found.history.calls.len();
+    println!("seed {seed}: {} events, {calls} calls", found.events);
+    for (name, count) in &found.claims {
+        println!("  {name:<12} {count}");
+    }
 }
 
 /// Shows one run of another world.
@@ -275,14 +298,17 @@ fn many(options: &Options) -> bool {
                         break;
                     }
                     let guards = Guards::default();
-                    let is_whole = options.profile.is_none();
-                    let has_sessions = is_whole && !options.steps;
-                    let sessions = has_sessions.then(|| membership::run(seed, &guards, false));
-                    let has_steps = is_whole && !options.sessions;
-                    let steps = has_steps.then(|| steps::run(seed, &guards, false));
+                    let sessions = options
+                        .has(options.sessions)
+                        .then(|| membership::run(seed, &guards, false));
+                    let steps = options
+                        .has(options.steps)
+                        .then(|| steps::run(seed, &guards, false));
+                    let of_losses = options
+                        .has(options.losses)
+                        .then(|| losses(seed, &guards, false));
                     let plan = Plan::new(seed, &options.choice());
-                    let has_chain = !options.sessions && !options.steps;
-                    let found = has_chain.then(|| run(&plan, &guards, false));
+                    let found = (!options.is_part()).then(|| run(&plan, &guards, false));
                     let mut tally = tally.lock().expect("no thread panics while it counts");
                     if let Some(found) = sessions {
                         tally.add_other(seed, "--sessions ", found);
@@ -290,8 +316,11 @@ fn many(options: &Options) -> bool {
                     if let Some(found) = steps {
                         tally.add_other(seed, "--steps ", found);
                     }
+                    if let Some(found) = of_losses {
+                        tally.add(seed, "--losses ", found);
+                    }
                     if let Some(found) = found {
-                        tally.add(seed, found);
+                        tally.add(seed, "", found);
                     }
                     is_over.store(20 <= tally.failures.len(), Ordering::Relaxed);
                 }
@@ -306,10 +335,10 @@ fn many(options: &Options) -> bool {
 }
 
 impl Tally {
-    fn add(&mut self, seed: u64, found: Run) {
+    fn add(&mut self, seed: u64, flag: &'static str, found: Run) {
         self.runs += 1;
         self.calls += found.history.calls.len() as u64;
-        self.count(seed, "", found.events, found.claims, found.failure);
+        self.count(seed, flag, found.events, found.claims, found.failure);
         if self.runs.is_multiple_of(500) {
             eprintln!("{} runs, {} failed", self.runs, self.failures.len());
         }

@@ -12,13 +12,10 @@ use super::World;
 use super::events::{Event, ProcessEvent};
 use super::host::Seen;
 use super::operator;
-use super::plan::{Micros, Order, Target};
+use super::plan::{Order, Target};
 use super::quiescence::fate_of;
 use crate::history::{self, Call, Condition, Fact, Level, Outcome, Shown};
 use crate::service::State;
-
-/// How long a client waits for an answer.
-const PATIENCE: Micros = 600_000;
 
 /// A client.
 #[derive(Debug)]
@@ -128,7 +125,7 @@ impl World {
             return;
         }
         self.plan_for(machine, 0, ProcessEvent::Request { call: at });
-        let deadline = self.now + PATIENCE;
+        let deadline = self.now + self.plan.patience;
         self.queue.plan(deadline, Event::Deadline { call: at });
     }
 

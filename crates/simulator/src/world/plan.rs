@@ -76,6 +76,8 @@ pub struct Plan {
     pub clients: Vec<Vec<Order>>,
     /// By how much the numbers of a client's requests grow.
     pub stride: u64,
+    /// How long a client waits for an answer.
+    pub patience: Micros,
     /// When faults end, in liveness mode; when the run ends, in safety mode.
     pub calm_at: Micros,
     /// Messages that are lost even then, of a thousand.
@@ -260,6 +262,7 @@ impl Plan {
             wishes: Vec::new(),
             clients: Vec::new(),
             stride: 1,
+            patience: 600_000,
             calm_at,
             calm_loss: 0,
             controllers: 0,

@@ -130,6 +130,7 @@ fn physics(wiring: Wiring, orders: &[(Target, Level, Request)]) -> Plan {
         work_max: 0,
         work_rest: 100,
         stride: 1,
+        patience: 600_000,
         flush_max: 0,
         faults: Vec::new(),
         // The first order of a client is not delayed: it is one that does not count.

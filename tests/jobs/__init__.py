@@ -1,0 +1,1 @@
+"""`fader mapreduce` under kill -9."""
