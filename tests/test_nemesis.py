@@ -91,6 +91,11 @@ class History:
         self.lines.append({"forgotten": counts, "since": last, "at": self.now})
         return self
 
+    def late(self, name, start, end):
+        """Its machine went on at `start`, and it knew of the pause at `end`."""
+        self.lines.append({"late": name, "start": start, "end": end})
+        return self
+
     def rest(self):
         self.now += judge.SETTLING_NS
         return self
@@ -101,8 +106,9 @@ class History:
             files.note(line)
         files.close()
         assert history.read(folder) == self.lines
-        by_porcupine = {0: True, 1: False}[judge.porcupine(folder / history.LOG)]
-        by_zones = {0: True, 1: False}[judge.registers(folder / history.LOG)]
+        log, _ = history.judged(folder)
+        by_porcupine = {0: True, 1: False}[judge.porcupine(log)]
+        by_zones = {0: True, 1: False}[judge.registers(log)]
         # Zones see `v` alone.
         assert by_zones or not by_porcupine
         return by_porcupine
@@ -121,6 +127,9 @@ class History:
     # At the same time: either order.
     History().write("1", lasts=100).read("1"),
     History().write("1").add("a").read("1").read("1", e=["a"]),
+    # A stale read of a member that does not know yet that its clock stood still: called at 40.
+    History().write("1").write("2").read("1").late("n1", 50, 60),
+    History().write("1").write("2").read("1").late("n1", 30, 40),
 ])
 def test_promised_replies_are_accepted(history, tmp_path):
     assert history.is_linearizable(tmp_path)
@@ -130,6 +139,11 @@ def test_promised_replies_are_accepted(history, tmp_path):
 @pytest.mark.parametrize("history", [
     # A stale read.
     History().write("1").write("2").read("1"),
+    # The same after a pause: of another member, after it was known, before it, and by a barrier.
+    History().write("1").write("2").read("1").late("n2", 30, 60),
+    History().write("1").write("2").read("1").late("n1", 30, 39),
+    History().write("1").write("2").read("1").late("n1", 51, 60),
+    History().write("1").write("2").read("1", level="barrier").late("n1", 30, 60),
     # What was shown is gone again.
     History().write("1").write("2", outcome="unknown").read("2").read("1"),
     # Unknown, and done twice.

@@ -23,7 +23,7 @@ import server as servers
 from benchmarks import cluster as clusters
 from benchmarks import figures
 from nemesis import ensemble, load
-from nemesis.besieged import COPIES, Besieged
+from nemesis.besieged import CLOCK_READ_SECONDS, COPIES, Besieged
 from nemesis.load import Caller, NotSent, Refusal, Unknown
 from nemesis.network import Network
 
@@ -92,21 +92,12 @@ class Prober:
 
 
 class Faulted(Besieged):
-    """A besieged cluster in which a member can also be paused together with its lease clock."""
-
-    def _stopped_file(self, name):
-        return self.folder_of(name) / "stopped"
-
-    def settings_of(self, name):
-        more = super().settings_of(name)
-        return more | {"FADER_TEST_STOPPED_MS": str(self._stopped_file(name))}
+    """A besieged cluster with a context for each fault."""
 
     @contextlib.contextmanager
     def kill_member(self, name):
         self.kill(name)
         yield
-        # A new process has a new clock.
-        self._stopped_file(name).unlink(missing_ok=True)
         self.start(name)
 
     @contextlib.contextmanager
@@ -123,16 +114,13 @@ class Faulted(Besieged):
 
     @contextlib.contextmanager
     def stop_clock(self, name):
-        """The machine of a member is paused, and its clock with it."""
-        file = self._stopped_file(name)
-        before = int(file.read_text()) if file.exists() else 0
-        begun = time.monotonic()
-        self.members[name].stop_for_now()
+        self.pause(name)
         yield
-        new = file.with_suffix(".new")
-        new.write_text(f"{before + int((time.monotonic() - begun) * 1000)}\n")
-        new.rename(file)
-        self.members[name].go_on()
+        self.resume(name)
+        # A machine asks for the time when it goes on. A member whose clock is wrong takes no
+        # eventual writes.
+        self.set_clock(name, 0)
+        time.sleep(2 * CLOCK_READ_SECONDS)
 
     def fault(self, kind, name):
         ways = [self.kill_member, self.cut_off, self.hang_disk, self.stop_clock]

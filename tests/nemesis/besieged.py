@@ -20,6 +20,8 @@ WHOLE_SECONDS_MAX = 120
 WHY_SECONDS = 2
 # Members of each chain beside the system chain; that has one on every node.
 COPIES = 3
+# How often a member looks whether its clock was set.
+CLOCK_READ_SECONDS = 1
 LIBRARIES = "usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
@@ -44,6 +46,8 @@ class Besieged(Processes):
         self.away_max = 0
         self.forgotten = {}
         self.asked_why = 0
+        # When the clocks stopped of those that are paused.
+        self.paused = {}
         for name in names:
             (folder / name).mkdir()
             self._clock(name).write_text("+0")
@@ -59,6 +63,9 @@ class Besieged(Processes):
     def _clock(self, name):
         return self.folder_of(name) / "clock"
 
+    def _stopped(self, name):
+        return self.folder_of(name) / "stopped"
+
     def folder_of(self, name):
         return self.folder / name
 
@@ -73,13 +80,14 @@ class Besieged(Processes):
 
     def settings_of(self, name):
         """What a member has in its environment beside what each server has."""
+        # Builds with assertions go by it.
+        stopped = {"FADER_TEST_STOPPED_MS": str(self._stopped(name))}
         if not self.library:
-            return {}
-        return {
+            return stopped
+        return stopped | {
             "LD_PRELOAD": str(self.library),
             "FAKETIME_TIMESTAMP_FILE": str(self._clock(name)),
-            # How often it looks whether the file has changed.
-            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_CACHE_DURATION": str(CLOCK_READ_SECONDS),
             # What leases and timers use is left alone.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
@@ -94,6 +102,8 @@ class Besieged(Processes):
     def start(self, name):
         with contextlib.suppress(OSError):
             self.members[name].process.stdout.close()
+        # A new process has a new clock.
+        self._stopped(name).unlink(missing_ok=True)
         super().start(name)
 
     def wipe(self, name):
@@ -115,6 +125,22 @@ class Besieged(Processes):
 
     def set_clock(self, name, seconds):
         self._clock(name).write_text(f"{seconds:+d}")
+
+    def pause(self, name):
+        """The machine of a member stands still, and its clocks with it."""
+        self.paused[name] = time.monotonic()
+        self.members[name].stop_for_now()
+
+    def resume(self, name):
+        """It goes on, with clocks that are late by the pause."""
+        file = self._stopped(name)
+        before = int(file.read_text()) if file.exists() else 0
+        late = time.monotonic() - self.paused.pop(name)
+        new = file.with_suffix(".new")
+        new.write_text(f"{before + int(late * 1000)}\n")
+        new.rename(file)
+        self.set_clock(name, -int(late))
+        self.members[name].go_on()
 
     def start_ended(self):
         """Starts what has ended by itself."""

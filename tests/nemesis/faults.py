@@ -33,6 +33,8 @@ class Fault:
     AWAY = 1
     # When which disk was lost.
     wiped = None
+    # Of which member, and when, strong reads may be late.
+    window = None
 
     def __init__(self, siege):
         self.cluster, self.chance, self.lease = siege.cluster, siege.chance, siege.lease
@@ -97,6 +99,32 @@ class Stop(Fault):
 
     def end(self):
         self.cluster.members[self.member].go_on()
+
+
+class StopClock(Stop):
+    """A machine is paused for longer than the lease, and its clocks with it. Then it may show what
+    was newest before the pause: until it has heard the others, or its lease is over by its own
+    clock."""
+
+    MIXES = False
+    # What it says when it has heard that its clock stood still.
+    TOLD = "the clock by which leases end stood still"
+
+    def begin(self):
+        self.cluster.pause(self.member)
+
+    def end(self):
+        member = self.cluster.members[self.member]
+        told, start = member.log().count(self.TOLD), time.monotonic()
+        self.window = {"late": self.member, "start": time.monotonic_ns()}
+        self.cluster.resume(self.member)
+        while (
+            time.monotonic() < start + self.lease
+            and member.log().count(self.TOLD) == told
+        ):
+            time.sleep(0.01)
+        self.window["end"] = time.monotonic_ns()
+        self.cluster.set_clock(self.member, 0)
 
 
 class HangDisk(Fault):
@@ -399,7 +427,7 @@ class Roll(Fault):
 
 
 ALL = [
-    Kill, Stop, HangDisk, CutPair, CutOneWay, CutMembers, CutZooKeeper, Isolate, KillAll,
+    Kill, Stop, StopClock, HangDisk, CutPair, CutOneWay, CutMembers, CutZooKeeper, Isolate, KillAll,
     KillZooKeeper, StepClock, FillDisk, WipeDisk, Roll,
 ]
 # Where there are three servers of ZooKeeper.
@@ -481,6 +509,8 @@ class Siege:
         ended = time.monotonic_ns()
         for fault in faults:
             fault.end()
+            if fault.window:
+                self.load.note_fault(**fault.window)
         self.cluster.await_full()
         whole = time.monotonic_ns()
         forgotten = self.cluster.newly_forgotten()

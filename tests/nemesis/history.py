@@ -11,6 +11,8 @@ import threading
 import time
 
 LOG, EVENTS = "history.jsonl", "events.jsonl"
+# What is judged of the log: see `judged`.
+JUDGED = "judged.jsonl"
 SET = "/e"
 # Of an eventual write that was accepted without a lease.
 DETACHED = "; detached"
@@ -112,6 +114,31 @@ def call_of(line):
         shown = line["shown"]
         call["v"] = shown if isinstance(shown, list) else [] if shown is None else [shown]
     return call
+
+
+def is_late(line, windows):
+    """Whether it is a strong read that a member answered soon after its machine had stood still."""
+    return line["action"] == "read" and line["level"] == "strong" and any(
+        line["endpoint"] == window["late"]
+        and line["called"] <= window["end"] and window["start"] <= line["returned"]
+        for window in windows
+    )
+
+
+def judged(folder):
+    """A log without strong reads that may be late, and how many of the lines those were."""
+    folder = pathlib.Path(folder)
+    with open(folder / EVENTS) as lines:
+        windows = [line for line in map(json.loads, lines) if "late" in line]
+    left_out = 0
+    with open(folder / LOG) as lines, open(folder / JUDGED, "w") as judged:
+        judged.write(next(lines))
+        for line in lines:
+            if is_late(json.loads(line), windows):
+                left_out += 1
+            else:
+                judged.write(line)
+    return folder / JUDGED, left_out
 
 
 def read(folder):

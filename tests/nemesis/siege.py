@@ -8,7 +8,7 @@ import traceback
 
 from nemesis import ensemble
 from nemesis.besieged import COPIES, Besieged, Broken
-from nemesis.faults import Siege, StepClock, copy_logs
+from nemesis.faults import Siege, StepClock, StopClock, copy_logs
 from nemesis.load import DOMAINS, Caller, Load, NotSent, Refusal, Unknown
 from nemesis.load import all_domains, all_items, items_of, put_in
 from nemesis.network import Network
@@ -87,7 +87,7 @@ def attack_queues(chosen, _folder, cluster):
     load.create()
     # Clocks say when messages come back: what is judged by visibility needs them as they are.
     siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every,
-                  without=[StepClock])
+                  without=[StepClock, StopClock])
     with load:
         if not load.await_acknowledged(10, PATIENCE_SECONDS):
             raise Broken("nothing is served before any fault")
@@ -115,7 +115,9 @@ def attack_objects(chosen, _folder, cluster):
     load = objects.Load(urls, chosen.seed, races=True, sizes=[40, 5_000, 20_000, 300_000],
                         timeout=3)
     load.create()
-    siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every)
+    # What a late clock excuses is not known here.
+    siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every,
+                  without=[StopClock])
     with load:
         if not load.await_acknowledged(10, PATIENCE_SECONDS):
             raise Broken("nothing is served before any fault")
