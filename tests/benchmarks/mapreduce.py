@@ -1,6 +1,9 @@
 """Word count and sort by `fader mapreduce`, beside a program of two threads, coreutils, engines
 from PyPI and Hadoop, on the same files. Every output is compared with the first.
 
+A small job runs beside DuckDB's process. Workers with a small share of a core each have as much
+input for each, and take as long as one.
+
 A peer that has shown that it is slower than promised is stopped. Memory is the greatest of a
 process, as the kernel counted it."""
 
@@ -18,6 +21,7 @@ import time
 
 import clouds
 import server as servers
+from benchmarks import cluster as clusters
 
 BENCH = pathlib.Path(servers.BINARY).parent / "fader-bench"
 MEGABYTES, MEGABYTES_SMALL = 512, 2
@@ -68,6 +72,11 @@ counts.map(lambda pair: f"{pair[0]}\t{pair[1]}").saveAsTextFile("file://" + sys.
 ENGINES = {"polars": (POLARS, 1), "duckdb": (DUCKDB, 1), "datafusion": (DATAFUSION, 1),
            "pyspark": (PYSPARK, 10)}
 SKEWED_MEGABYTES, SKEWED_MEGABYTES_SMALL = 128, 2
+SHARE = 0.2
+WORKERS, WORKERS_SMALL = [1, 2, 4, 8], [1, 2]
+# Files of input for each worker.
+FILES_EACH = 8
+LINEAR = 0.9
 
 
 def write_text(folder, megabytes, word):
@@ -313,6 +322,79 @@ def sort_lines(options, report, folder):
     report.at_most("sort, --memory 512MiB: peak", peaks, MEMORY_SHARE_MAX * 512, "MB")
 
 
+def count_few_words(options, report, folder):
+    """A job of 1 MB, as a process that begins and ends."""
+    source = folder / "few"
+    write_words(source, 1, VOCABULARY_SMALL)
+    sides = Sides(folder)
+    ours, theirs = [], []
+    for _ in range(options.runs):
+        with emptied(folder):
+            taken, files = sides.fader("word-count", source)
+            ours.append(taken[0])
+            # A small run installs no peer.
+            if options.small:
+                continue
+            taken, peer = sides.engine("duckdb", source, PEER_SECONDS_MAX)
+            theirs.append(taken[0])
+            report.promise("1 MB: the same lines", digest(files) == digest(peer), "always")
+    report.series("word count of 1 MB, fader", ours, "s")
+    if theirs:
+        report.series("word count of 1 MB, DuckDB", theirs, "s")
+        report.ratio("word count of 1 MB: DuckDB's time / ours", theirs, ours, 1)
+
+
+def of_workers(source, out, count):
+    """Seconds of a job by so many workers, each with a share of a core."""
+    command = [servers.BINARY, "mapreduce"]
+    job = ["word-count", "--input", f"file://{source}", "--output", f"file://{out}",
+           "--reduces", 4 * count, "--split", "4MiB", "--no-backups"]
+    subprocess.run(list(map(str, [*command, "submit", *job])), check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    begun = time.monotonic()
+    with clusters.capped(SHARE) as cap:
+        workers = []
+        for number in range(count):
+            worker = [*command, "worker", f"file://{out}", "--slots", 1, "--memory", "256MiB",
+                      "--quiet"]
+            workers.append(subprocess.Popen(list(map(str, worker)), stdout=subprocess.DEVNULL,
+                                            stderr=subprocess.DEVNULL))
+            cap(f"w{number}", workers[-1].pid)
+        while not (out / "_SUCCESS").exists():
+            assert any(worker.poll() is None for worker in workers), out
+            time.sleep(0.005)
+        taken = time.monotonic() - begun
+        for worker in workers:
+            assert worker.wait() == 0, out
+    return taken
+
+
+def share_work(options, report, folder):
+    """So many workers, with as much input for each, take as long as one."""
+    if reason := clusters.can_cap():
+        print(f"workers: {reason}")
+        report.missed += not options.small
+        return
+    each = folder / "each"
+    write_words(each, FILE_MEGABYTES, VOCABULARY_SMALL)
+    [one] = each.iterdir()
+    sizes = WORKERS_SMALL if options.small else WORKERS
+    for count in sizes:
+        (folder / f"for-{count}").mkdir()
+        for number in range(count * (1 if options.small else FILES_EACH)):
+            os.link(one, folder / f"for-{count}" / f"f{number:04}")
+    times = {}
+    sides = Sides(folder)
+    for _ in range(options.runs):
+        for count in sizes:
+            with emptied(folder):
+                taken = of_workers(folder / f"for-{count}", sides.out(), count)
+                times.setdefault(count, []).append(taken)
+    for count in sizes:
+        report.series(f"{count} workers of {SHARE:.0%} of a core", times[count], "s")
+        report.ratio(f"{count} workers: one's time / theirs", times[1], times[count], LINEAR)
+
+
 def run(options, report):
     with tempfile.TemporaryDirectory(prefix="fader-bench-", dir=options.scratch) as folder:
         folder = pathlib.Path(folder)
@@ -320,4 +402,6 @@ def run(options, report):
         shutil.rmtree(folder / "words")
         bound_memory(options, report, folder)
         shutil.rmtree(folder / "skewed")
+        count_few_words(options, report, folder)
+        share_work(options, report, folder)
         sort_lines(options, report, folder)
