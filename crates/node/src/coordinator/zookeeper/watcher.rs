@@ -22,8 +22,10 @@ use super::record::ClusterRecord;
 use super::session::OwnSession;
 use crate::coordinator::wakeup::Listeners;
 
-/// How often everything is read, if no watch fires.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often sessions are read in the time of one, if no watch fires.
+const LOOKS: u32 = 20;
+/// They are read as often as this at least: so much later one may be found to be over.
+const LOOK_MAX: Duration = Duration::from_millis(500);
 
 /// What was read last.
 #[derive(Clone, Debug)]
@@ -153,7 +155,7 @@ impl Watcher {
     }
 
     fn run(mut self) {
-        let look = LOOK.min(self.shared.cluster.session / 20);
+        let look = LOOK_MAX.min(self.shared.cluster.session / LOOKS);
         while !self.shared.is_ending.load(Ordering::Relaxed) {
             match self.look() {
                 Ok(damage) => self.on_answered(&damage),
