@@ -1,7 +1,8 @@
 //! Domains in memory: SimpleDB's own rules (`fader-services`) on a map, and copies of it that lag.
 //!
 //! Invariants:
-//! - MDOMAIN-1 strong reads and all writes see the newest state.
+//! - MDOMAIN-1 strong reads and all writes see the newest state. A profile may give strong reads an
+//!   age, so that a check can be seen to tell.
 //! - MDOMAIN-2 an eventual read sees a state that was the newest one no longer ago than the
 //!   profile's greatest age. A copy never goes back, but another copy may be behind it.
 
@@ -16,7 +17,7 @@ use fader_services::simpledb::{Context, Limits, Reply as Answer, Request, answer
 use fader_services::{Decision, MapView};
 
 use super::link::{Ask, Link, Reply, Shared};
-use super::profile::DomainProfile;
+use super::profile::{DomainProfile, Staleness};
 use super::schedule::Access;
 use crate::clock::Clock;
 use crate::domains::ReadConsistency;
@@ -187,7 +188,7 @@ impl Requests for ModelDomains {
             let value = outcome.map(drop).map_err(|error| simpledb::refusal(&error));
             let status = if value.is_ok() { 200 } else { 409 };
             if value.is_ok() {
-                state.write(changes, now, service.profile.get().staleness.max());
+                state.write(changes, now, service.profile.get().age_max());
             }
             Ok(Reply {
                 value,
@@ -204,12 +205,17 @@ impl Requests for ModelDomains {
         let effect = move || {
             let (service, now) = (&domains.service, domains.link.executor.now());
             let mut state = service.state();
+            let profile = service.profile.get();
+            let staleness = match reading {
+                ReadConsistency::Strong => &profile.strong_reads,
+                ReadConsistency::Eventual => &profile.staleness,
+            };
             let view = match reading {
-                ReadConsistency::Strong => &state.newest,
-                ReadConsistency::Eventual => {
+                ReadConsistency::Strong if *staleness == Staleness::None => &state.newest,
+                _ => {
                     let faults = &domains.link.faults;
                     let copy = faults.below(COPIES);
-                    let age = faults.age(&service.profile.get().staleness);
+                    let age = faults.age(staleness);
                     let to = state.newest_at(now.saturating_sub(age));
                     state.catch_up(copy, to);
                     &state.copies[copy].view

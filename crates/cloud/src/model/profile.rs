@@ -219,6 +219,15 @@ pub struct DomainProfile {
     pub write: Call,
     /// The age of the state that an eventual read shows.
     pub staleness: Staleness,
+    /// The age of the state that a strong read shows: a domain that has one breaks its promise.
+    pub strong_reads: Staleness,
+}
+
+impl DomainProfile {
+    /// The greatest age of a state that a read shows.
+    pub(super) fn age_max(&self) -> Duration {
+        self.staleness.max().max(self.strong_reads.max())
+    }
 }
 
 /// How a cloud behaves.
@@ -320,6 +329,7 @@ impl Profile {
                 read: call(22),
                 write: call(110),
                 staleness: Staleness::Exponential(Duration::from_millis(300)),
+                ..DomainProfile::default()
             },
         }
     }
@@ -375,6 +385,7 @@ impl Profile {
                 read: call(log_normal(22, 0.4)),
                 write: call(log_normal(110, 0.4)),
                 staleness: Staleness::Exponential(Duration::from_millis(300)),
+                ..DomainProfile::default()
             },
         }
     }

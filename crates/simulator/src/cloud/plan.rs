@@ -225,6 +225,7 @@ fn profile(seed: u64, random: &mut Random, has_faults: bool) -> Profile {
                 far_share: 100,
             },
         },
+        ..DomainProfile::default()
     };
     Profile {
         seed,

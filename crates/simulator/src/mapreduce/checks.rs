@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 
 use fader_cloud::model::Model;
+use fader_history::check::{Fault, every_level, registers, search};
+use fader_history::{Rules, object};
 use fader_mapreduce::{Register, State, Success};
 
 use super::program::MARK;
 use crate::cloud::Failure;
+
+/// States that a search for an order of one row's calls visits at most.
+const EFFORT: usize = 200_000;
 
 /// How often each promise was put to the test.
 pub(super) type Claims = BTreeMap<&'static str, usize>;
@@ -121,5 +126,20 @@ pub(super) fn is_clean(model: &Model) -> Result<(), Failure> {
     match left.is_empty() {
         true => Ok(()),
         false => Err(broken("orphans", format!("{left:?}"))),
+    }
+}
+
+/// The winners of rows are linearizable registers. It counts the calls that have an order.
+///
+/// `registers` takes a conditional put for a read and a write. That both act at one place is for
+/// the search.
+pub(super) fn are_linear(log: &object::Log) -> Result<usize, Failure> {
+    let broken_by = |fault: Fault| broken("rows", fault.to_string());
+    let rules = Rules::default();
+    registers(log, &every_level, &rules).map_err(broken_by)?;
+    let searched = search(log, &every_level, EFFORT, &rules).map_err(broken_by)?;
+    match searched.given_up {
+        0 => Ok(searched.ordered),
+        calls => Err(broken("rows", format!("no verdict on {calls} calls"))),
     }
 }

@@ -13,6 +13,7 @@ mod actors;
 mod checks;
 mod plan;
 mod program;
+mod rows;
 mod run;
 
 pub use plan::Plan;

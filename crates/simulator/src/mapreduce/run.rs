@@ -16,6 +16,7 @@ use object_store::path::Path;
 use super::actors::Actor;
 use super::checks::{self, Claims, Versions, broken};
 use super::plan::{Change, Plan, Role};
+use super::rows::Record;
 use crate::cloud::Failure;
 use crate::cloud::run::live_one;
 
@@ -55,6 +56,7 @@ struct World<'a> {
     until: Cell<Duration>,
     mappers: Arc<AtomicU64>,
     calls: Arc<AtomicU64>,
+    rows: Record,
     /// The output when it was complete first.
     published: RefCell<Option<Versions>>,
     /// Set when it was seen complete and was not whole.
@@ -71,6 +73,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Run {
     }
     let world = World {
         plan,
+        rows: Record::new(model.clock.clone()),
         model,
         until: Cell::default(),
         mappers: Arc::default(),
@@ -113,7 +116,7 @@ impl World<'_> {
 
     fn actor(&self, process: &Process, role: Role) -> Actor {
         Actor {
-            cloud: self.model.cloud(process),
+            cloud: self.rows.of(self.model.cloud(process)),
             role,
             definition: self.plan.definition.clone(),
             guards: self.guards(),
@@ -242,7 +245,9 @@ impl World<'_> {
                 .filter(|process| process.is_alive())
                 .for_each(Process::crash);
         }
-        self.finish().await
+        let mut claims = self.finish().await?;
+        claims.insert("rows", checks::are_linear(&self.rows.log())?);
+        Ok(claims)
     }
 
     async fn put(&self, number: usize, text: &str) {

@@ -13,6 +13,7 @@ use object_store::path::Path;
 use super::actors::Actor;
 use super::checks::{self, broken};
 use super::plan::Role;
+use super::rows::Record;
 use crate::cloud::Failure;
 
 /// A script: what it finds broken under these rules.
@@ -38,6 +39,7 @@ const LOSER: &str = "ffffffffffffffffffffffffffffffff";
 /// A job on a cloud without faults.
 struct Stage {
     model: Model,
+    rows: Record,
     guards: Guards,
     definition: Definition,
     inputs: Vec<String>,
@@ -53,8 +55,10 @@ impl Stage {
             split_bytes: 1,
             ..Definition::new(Program::new("word-count"), vec!["mem://in/**".to_owned()])
         };
+        let model = Model::new(profile);
         Stage {
-            model: Model::new(profile),
+            rows: Record::new(model.clock.clone()),
+            model,
             guards,
             definition,
             inputs: inputs.iter().map(|text| (*text).to_owned()).collect(),
@@ -72,7 +76,7 @@ impl Stage {
 
     fn actor(&self, process: &Process) -> Actor {
         Actor {
-            cloud: self.model.cloud(process),
+            cloud: self.rows.of(self.model.cloud(process)),
             role: Role::Run,
             definition: self.definition.clone(),
             guards: self.guards,
@@ -163,7 +167,10 @@ impl Stage {
             Err(failure) => return Some(failure),
         };
         let inputs = [self.inputs.clone()];
-        checks::is_right(&self.model, &success, &inputs).err()
+        let judged = checks::is_right(&self.model, &success, &inputs);
+        judged
+            .and_then(|()| checks::are_linear(&self.rows.log()))
+            .err()
     }
 }
 

@@ -1,5 +1,12 @@
 //! Runs repeat, and hold every promise.
 
+use std::time::Duration;
+
+use fader_cloud::model::{Model, Profile, Skew, Staleness};
+use fader_cloud::{AttributePut, Clock as _, Expected, ItemPut, ReadConsistency};
+use fader_history::object::{self, Reply, Value, Verb};
+use fader_history::{Moment, Outcome};
+
 use super::*;
 
 #[test]
@@ -21,6 +28,148 @@ fn scripts_find_nothing_broken() {
             None,
             "{guard:?}"
         );
+    }
+}
+
+/// A call on the winner of one row, by the times of its begin and end.
+fn call(begin: u64, end: u64, verb: Verb, reply: Reply) -> object::Operation {
+    object::Operation {
+        end: Some((Moment::at(end), Outcome::Done(reply))),
+        ..rows::operation("mr-1-0/m-00017", verb, Moment::at(begin))
+    }
+}
+
+/// A put that won, or did not.
+fn put(begin: u64, end: u64, winner: &str, reply: Reply) -> object::Operation {
+    let verb = Verb::Swap {
+        from: Value::None,
+        to: winner.into(),
+    };
+    call(begin, end, verb, reply)
+}
+
+/// A strong read.
+fn read(begin: u64, end: u64, shown: Value) -> object::Operation {
+    call(begin, end, Verb::Read, Reply::shows(shown))
+}
+
+/// What the check of rows says of these calls: how many it ordered, or which promise they break.
+fn judged(operations: &[object::Operation]) -> Result<usize, String> {
+    let log = object::Log {
+        operations: operations.to_vec(),
+        ..object::Log::default()
+    };
+    checks::are_linear(&log).map_err(|failure| {
+        let promise = failure.text.split(" violated").next();
+        promise.unwrap_or_default().to_owned()
+    })
+}
+
+/// What `registers` finds broken.
+const REGISTERS: &str = "linearizability of registers";
+/// What `search` alone finds broken.
+const SEARCH: &str = "linearizability";
+
+#[test]
+fn one_winner_that_stays_is_linearizable() {
+    let (won, lost) = (Reply::default(), Reply::unmet());
+    let unknown = object::Operation {
+        end: Some((Moment::at(30), Outcome::Unknown)),
+        ..put(20, 30, "b", won)
+    };
+    let calls = [
+        read(0, 10, Value::None),
+        unknown,
+        put(25, 45, "a", lost.clone()),
+        // Beside a read that shows the winner.
+        read(32, 40, Value::None),
+        read(35, 42, "b".into()),
+        put(50, 60, "c", lost),
+        read(70, 80, "b".into()),
+    ];
+    assert_eq!(judged(&calls), Ok(calls.len()));
+}
+
+#[test]
+fn a_stale_read_of_a_winner_is_told() {
+    let won = put(0, 10, "a", Reply::default());
+    for stale in [Value::None, "b".into()] {
+        let calls = [won.clone(), read(5, 15, "a".into()), read(20, 30, stale)];
+        assert_eq!(judged(&calls), Err(REGISTERS.to_owned()));
+    }
+}
+
+/// One after the other, and both at once.
+#[test]
+fn two_winners_are_told() {
+    for (begin, promise) in [(20, REGISTERS), (5, SEARCH)] {
+        let calls = [
+            put(0, 10, "a", Reply::default()),
+            put(begin, 30, "b", Reply::default()),
+        ];
+        assert_eq!(judged(&calls), Err(promise.to_owned()));
+    }
+}
+
+#[test]
+fn a_loser_of_a_row_without_a_winner_is_told() {
+    let calls = [
+        put(0, 10, "a", Reply::unmet()),
+        put(20, 30, "b", Reply::default()),
+    ];
+    assert_eq!(judged(&calls), Err(SEARCH.to_owned()));
+}
+
+/// What the check says when a copy, a minute behind, answers a Select: its winner is missing.
+fn select_of_a_copy(reading: ReadConsistency, is_deleted: bool) -> Result<usize, &'static str> {
+    let mut profile = Profile::default();
+    profile.domains.staleness = Staleness::Constant(Duration::from_secs(60));
+    profile.domains.strong_reads = profile.domains.staleness.clone();
+    let model = Model::new(profile);
+    let record = rows::Record::new(model.clock.clone());
+    let process = model.executor.process("worker", Skew::default());
+    let domains = record.of(model.cloud(&process)).domains;
+    let won = ItemPut {
+        name: "m-00017".to_owned(),
+        attributes: vec![AttributePut {
+            name: "winner".to_owned(),
+            value: "a".to_owned(),
+            replace: true,
+        }],
+    };
+    let absent = Expected::Absent("winner".to_owned());
+    let found = model.executor.search(async {
+        domains.create("mr-1-0").await?;
+        model.clock.sleep(Duration::from_secs(120)).await;
+        domains.put("mr-1-0", &won, Some(&absent)).await?;
+        if is_deleted {
+            domains.delete("mr-1-0").await?;
+        }
+        let select = "select * from `mr-1-0` where itemName() like 'm-%' limit 2500";
+        domains.select(select, None, reading).await
+    });
+    let page = found.expect("it ends").expect("a cloud without faults");
+    assert_eq!(page.items, []);
+    checks::are_linear(&record.log()).map_err(|failure| failure.guarantee)
+}
+
+#[test]
+fn a_row_that_a_strong_read_lacks_is_told_until_its_domain_is_deleted() {
+    use ReadConsistency::{Eventual, Strong};
+    assert_eq!(select_of_a_copy(Strong, false), Err("rows"));
+    assert_eq!(select_of_a_copy(Eventual, false), Ok(1));
+    assert_eq!(select_of_a_copy(Strong, true), Ok(1));
+}
+
+/// Strong reads of jobs are answered by copies.
+#[test]
+fn jobs_on_domains_that_break_their_promise_are_told() {
+    for seed in 1..9 {
+        let mut plan = Plan::new(seed);
+        plan.cloud.profile.domains.strong_reads = Staleness::Uniform(Duration::from_secs(2));
+        let failure = run(&plan, false).failure;
+        let guarantee = failure.map(|failure| failure.guarantee);
+        assert_eq!(guarantee, Some("rows"), "seed {seed}");
     }
 }
 
