@@ -102,6 +102,9 @@ impl Step<'_> {
     }
 }
 
+/// AD-3: messages of an epoch that is not adopted yet that are kept at most.
+const EARLY_MAX: usize = 16;
+
 /// One replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
@@ -123,8 +126,8 @@ pub struct Replica {
     applying: EntryId,
     /// The last entry when this member became ready in the epoch (RD-4).
     inherited: EntryId,
-    /// AD-3: the handshake of the newest epoch of which one came before it was adopted here.
-    early: Option<Envelope>,
+    /// AD-3: messages of the newest epoch of which one came before it was adopted here.
+    early: Vec<Envelope>,
     writes: Writes,
     reads: Reads,
     counters: ReplicaCounters,
@@ -154,7 +157,7 @@ impl Replica {
             commit: EntryId::ZERO,
             applying: EntryId::ZERO,
             inherited: EntryId::ZERO,
-            early: None,
+            early: Vec::new(),
             writes: Writes::default(),
             reads: Reads::default(),
             counters: ReplicaCounters::default(),
@@ -327,21 +330,46 @@ impl Replica {
         Ok(())
     }
 
-    /// AD-3: whether it is the handshake of an epoch that is not adopted yet. That of the newest
-    /// epoch waits.
-    fn is_early(&self, envelope: &Envelope) -> bool {
-        let is_ahead = match self.adopted() {
+    /// AD-3: whether a message is of an epoch that is not adopted yet. Of the newest such epoch it
+    /// is kept, but for what is large: that is said again.
+    fn keeps_early(&mut self, envelope: &Envelope) -> bool {
+        let is_early = match self.adopted() {
             Some(adopted) => adopted.epoch < envelope.epoch,
             None => self.epoch() <= envelope.epoch,
         };
-        let waits = self.early.as_ref().map_or(0, |early| early.epoch);
-        is_ahead && waits <= envelope.epoch && matches!(envelope.message, Message::Hello { .. })
+        if !is_early {
+            return false;
+        }
+        let kept = self.early.first().map_or(0, |early| early.epoch);
+        if kept < envelope.epoch {
+            self.early.clear();
+        }
+        let is_large = matches!(
+            envelope.message,
+            Message::Append { .. } | Message::TransferChunk { .. }
+        );
+        if kept <= envelope.epoch && !is_large && self.early.len() < EARLY_MAX {
+            self.early.push(envelope.clone());
+        }
+        true
+    }
+
+    /// What came before the epoch was adopted, handshakes first.
+    fn on_early(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
+        let epoch = self.epoch();
+        let mut early: Vec<Envelope> = self
+            .early
+            .extract_if(.., |early| early.epoch == epoch)
+            .collect();
+        early.sort_by_key(|early| !matches!(early.message, Message::Hello { .. }));
+        early
+            .into_iter()
+            .try_for_each(|early| self.on_envelope(early, step))
     }
 
     /// I1: one entry point that drops what does not fit.
     fn on_envelope(&mut self, envelope: Envelope, step: &mut Step<'_>) -> Result<(), ViewError> {
-        if self.is_early(&envelope) {
-            self.early = Some(envelope);
+        if self.keeps_early(&envelope) {
             return Ok(());
         }
         let Some(adopted) = self.adopted() else {

@@ -119,7 +119,7 @@ impl Replica {
         self.goes_on = self.goes_on_in(&next);
         let lsn = self.persist(Record::Epoch(next.clone()), step);
         self.phase = Phase::Adopting(lsn);
-        self.early.take_if(|early| early.epoch < next.epoch);
+        self.early.retain(|early| next.epoch <= early.epoch);
         self.writes
             .on_epoch(self.guards.has(Guard::ConfirmThisEpoch));
         self.reads.on_epoch();
@@ -183,15 +183,11 @@ impl Replica {
             self.catch_up(usize::MAX, step)?;
         }
         if self.is_head() {
-            return self.become_ready(step);
-        }
-        if self.goes_on {
+            self.become_ready(step)?;
+        } else if self.goes_on {
             self.go_on_eventual(step)?;
         }
-        match self.early.take_if(|early| early.epoch == epoch) {
-            Some(handshake) => self.on_envelope(handshake, step),
-            None => Ok(()),
-        }
+        self.on_early(step)
     }
 
     fn become_ready(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
