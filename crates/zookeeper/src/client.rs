@@ -24,12 +24,21 @@ pub enum Changed {
     Missing,
 }
 
+/// A connection, and how many watches have fired on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchMark {
+    connection: u64,
+    notices: u64,
+}
+
 /// Asks one server as long as it answers, and then another.
 pub struct EnsembleClient {
     place: Arc<EnsembleConfig>,
     /// The host that is asked, or was.
     at: usize,
     connection: Option<Connection>,
+    /// How many connections there were.
+    connections: u64,
     seen: i64,
 }
 
@@ -42,6 +51,7 @@ impl EnsembleClient {
             place,
             at,
             connection: None,
+            connections: 0,
             seen: 0,
         }
     }
@@ -51,7 +61,17 @@ impl EnsembleClient {
         self.connection.is_some()
     }
 
+    /// As long as it is the same, what was read with watches since is what was read before.
+    /// Nothing without a connection.
+    pub fn mark(&self) -> Option<WatchMark> {
+        self.connection.as_ref().map(|connection| WatchMark {
+            connection: self.connections,
+            notices: connection.notices(),
+        })
+    }
+
     fn connect(&mut self) -> Result<Connection, EnsembleError> {
+        self.connections += 1;
         let mut failures = Vec::new();
         for _ in 0..self.place.hosts.len() {
             let host = &self.place.hosts[self.at];

@@ -304,6 +304,11 @@ impl Connection {
         Ok(znode)
     }
 
+    /// How many watches fired.
+    pub(crate) fn notices(&self) -> u64 {
+        self.znodes.notices()
+    }
+
     /// Whether a znode is there; `watches` for its next change.
     fn exists(&mut self, path: &str, watches: bool) -> Result<bool, EnsembleError> {
         let reply = self.call(Op::Exists, |out| {

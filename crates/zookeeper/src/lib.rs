@@ -9,6 +9,6 @@ mod connection;
 mod stream;
 mod wire;
 
-pub use client::{Changed, EnsembleClient};
+pub use client::{Changed, EnsembleClient, WatchMark};
 pub use connection::{Credentials, EnsembleConfig, EnsembleError, Znode};
 pub use stream::{Tls, TlsError};

@@ -49,6 +49,11 @@ impl<K: Clone + Ord, V> WatchCache<K, V> {
         self.kept.get(key)
     }
 
+    /// How many watches fired.
+    pub fn notices(&self) -> u64 {
+        self.notices
+    }
+
     /// A read is sent.
     pub fn begin<Q: Ord + ?Sized>(&self, key: &Q) -> WatchedRead
     where

@@ -27,6 +27,8 @@ use crate::view::ViewError;
 
 /// Bytes of keys and values in a piece.
 const PIECE_BYTES: usize = 256 << 10;
+/// At rest a walk begins no sooner after the one before than so many pieces take.
+const WALK_PIECES: u64 = 10;
 
 /// The commit point's walk over its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,6 +36,8 @@ pub(super) struct Digests {
     /// The first key of the next piece.
     cursor: Bytes,
     said_at: u64,
+    /// When the walk began.
+    begun_at: u64,
     /// Pieces said so far.
     number: u64,
     /// The piece said last: its id, its first key, and who has answered.
@@ -42,6 +46,12 @@ pub(super) struct Digests {
 }
 
 impl Digests {
+    /// Whether a walk has ended, and so many others have said that its last piece is the same.
+    fn is_over(&self, others: usize) -> bool {
+        let same = self.is_same.values().filter(|is_same| **is_same).count();
+        self.cursor.is_empty() && same == others
+    }
+
     /// What was answered was of the epoch before.
     pub(super) fn on_epoch(&mut self) {
         (self.said, self.is_same) = (None, BTreeMap::new());
@@ -52,11 +62,16 @@ impl Replica {
     /// The commit point speaks of its next piece, or once more of one that is in dispute.
     pub(super) fn tick_digest(&mut self, step: &mut Step<'_>) -> Result<(), ViewError> {
         let now = step.now.monotonic;
-        let is_due = self.digests.said_at.saturating_add(self.settings.digest_ms) <= now;
         let others = self
             .adopted()
             .map_or(0, |adopted| adopted.serving().count())
             - 1;
+        let pause = self.settings.digest_ms;
+        let is_late = |at: u64, pause: u64| at.saturating_add(pause) <= now;
+        // A small state that does not change is compared again and again.
+        let may_rest = self.digests.is_over(others) && self.is_at_rest();
+        let is_due = is_late(self.digests.said_at, pause)
+            && (!may_rest || is_late(self.digests.begun_at, WALK_PIECES * pause));
         if !is_due || !self.is_commit_point() || others == 0 {
             return Ok(());
         }
@@ -67,6 +82,9 @@ impl Replica {
             self.digests.cursor = start;
         }
         self.digests.is_same.clear();
+        if self.digests.cursor.is_empty() {
+            self.digests.begun_at = now;
+        }
         let (id, start) = (self.commit, std::mem::take(&mut self.digests.cursor));
         let state = self.view_at(id, step.host.committed());
         let (end, digest) = range_diff::digest(&*state, &start, PIECE_BYTES)?;

@@ -25,6 +25,7 @@ scripts! {
     a_quorum_waits_for_no_silent_member
     a_silent_member_is_asked_last
     a_handshake_waits_for_its_configuration
+    a_walk_of_digests_rests_when_nothing_changes
     a_member_at_rest_is_left_alone
     a_collection_opens_by_one_entry
     a_member_ahead_of_an_old_copy_stops

@@ -8,9 +8,9 @@
 //! - LEASE-3 nothing here waits for the member's thread, which may stand still (SL-6).
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use fader_chain::membership::{Stillness, stillness};
@@ -35,6 +35,15 @@ const LEFT_OUT: Duration = Duration::from_secs(1);
 const LEFT_OUT_MAX: u32 = 6;
 /// Reports kept while the coordinator cannot be reached; the newest say all.
 const REPORTS_MAX: usize = 16;
+
+/// The next of the moments at which all members of this process ping: the first one's write is then
+/// that of the others.
+fn next_ping(now: Instant, pause: Duration) -> Instant {
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let pause_ms = pause.as_millis().max(1);
+    let passed = now.saturating_duration_since(*FIRST).as_millis() % pause_ms;
+    now + Duration::from_millis((pause_ms - passed) as u64)
+}
 
 /// The keeper of one member's session.
 pub(crate) struct SessionKeeper {
@@ -95,7 +104,7 @@ impl SessionKeeper {
                 continue;
             }
             if ping_at <= Instant::now() {
-                ping_at = Instant::now() + self.coordinator.session() / PINGS;
+                ping_at = next_ping(Instant::now(), self.coordinator.session() / PINGS);
                 match self.is_over {
                     true if self.again_at.is_some_and(|at| Instant::now() < at) => {}
                     true => self.live_again(),

@@ -33,7 +33,7 @@ pub struct ClusterStatus {
     /// The nodes whose sessions have not been ended yet.
     pub live: Vec<LiveNode>,
     /// The nodes, and where the members of chains are to be.
-    pub layout: Layout,
+    pub layout: Arc<Layout>,
     /// The disks that chains wait for.
     pub absent: Vec<AbsentDisk>,
     /// What is wrong with members of nodes that are there.
@@ -173,6 +173,7 @@ pub(super) fn stay(
             speaks: Version::NEWEST,
             is_told: false,
             last: None,
+            is_same: false,
             damage: Vec::new(),
         };
         looker.look(|_| 0)

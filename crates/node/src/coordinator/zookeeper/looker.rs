@@ -33,6 +33,8 @@ pub(super) struct Looker<'a> {
     /// What was read last, where a look goes on with that: a znode that someone edited or removed
     /// stops nothing that it is not about.
     pub(super) last: Option<LastRead>,
+    /// Whether no watch fired since `last` was read: layout and configurations are the same.
+    pub(super) is_same: bool,
     /// Which znodes are so, in words.
     pub(super) damage: Vec<String>,
 }
@@ -48,7 +50,7 @@ pub(super) struct Looked {
     /// What the cluster was made with, and its version.
     pub(super) cluster: ClusterRecord,
     /// The nodes, and where chains are to be.
-    pub(super) layout: Layout,
+    pub(super) layout: Arc<Layout>,
     /// Configurations and sessions.
     pub(super) reading: Reading,
     /// The znodes that are not what Fader wrote, in words: of those it shows what was read last.
@@ -60,7 +62,9 @@ impl Looker<'_> {
     /// that is known.
     pub(super) fn look(mut self, known: impl Fn(ChainId) -> u64) -> Result<Looked, WatchError> {
         self.watch.begin(self.started.elapsed());
-        let (mut cluster, mut layout) = (None::<ClusterRecord>, None::<Layout>);
+        let (mut cluster, mut layout) = (None::<ClusterRecord>, None::<Arc<Layout>>);
+        let last = self.last.as_ref().filter(|_| self.is_same);
+        let same_layout = last.map(|last| last.layout.clone());
         while let Some(ask) = self.watch.ask().cloned() {
             let told = match ask {
                 Ask::Cluster => {
@@ -70,12 +74,19 @@ impl Looker<'_> {
                     Told::Cluster(read.version)
                 }
                 Ask::Layout => {
-                    let founded = cluster.as_ref().map(ClusterRecord::founded);
-                    let read = self.layout(founded.unwrap_or_default());
-                    let kept = |last: &LastRead| Layout::clone(&last.layout);
-                    let read = layout.insert(self.or_last(read, kept)?);
+                    let read = match &same_layout {
+                        Some(same) => same.clone(),
+                        None => {
+                            let founded = cluster.as_ref().map(ClusterRecord::founded);
+                            let read = self.layout(founded.unwrap_or_default()).map(Arc::new);
+                            self.or_last(read, |last| last.layout.clone())?
+                        }
+                    };
+                    let read = layout.insert(read);
                     Told::Layout(read.chains.keys().copied().collect())
                 }
+                // No news.
+                Ask::Configuration(_) if same_layout.is_some() => Told::Configuration(None, 0),
                 Ask::Configuration(chain) => {
                     let known = known(chain);
                     let read = self.configuration(chain, known);

@@ -13,7 +13,7 @@ use fader_chain::membership::{Newest, ProcessSession, Watch};
 use fader_chain::placement::layout::Layout;
 use fader_chain::{ChainId, Configuration, DiskId, Progress, Version};
 use fader_services::ErrorCode;
-use fader_zookeeper::{EnsembleClient, EnsembleError};
+use fader_zookeeper::{EnsembleClient, EnsembleError, WatchMark};
 use parking_lot::RwLock;
 
 use super::looker::{LastRead, Looker, WatchError, note_end, note_progress};
@@ -136,6 +136,8 @@ pub(super) struct Watcher {
     asker: EnsembleClient,
     watch: Watch,
     started: Instant,
+    /// Before the last look that found nothing damaged.
+    marked: Option<WatchMark>,
     /// The trouble that was told, so that it is told once.
     told: Option<String>,
 }
@@ -148,6 +150,7 @@ impl Watcher {
             shared,
             asker,
             started: Instant::now(),
+            marked: None,
             told: None,
         };
         let builder = std::thread::Builder::new().name("coordinator".to_owned());
@@ -227,6 +230,7 @@ impl Watcher {
             cluster: view.cluster.clone(),
             layout: view.layout.clone(),
         };
+        let mark = self.asker.mark();
         let looker = Looker {
             root: &shared.root,
             asker: &mut self.asker,
@@ -235,15 +239,17 @@ impl Watcher {
             speaks: shared.speaks,
             is_told: true,
             last: Some(last),
+            is_same: mark.is_some() && mark == self.marked.take(),
             damage: Vec::new(),
         };
         let looked = looker.look(|chain| shared.view().configurations.epoch(chain))?;
-        let (cluster, layout) = (Arc::new(looked.cluster), Arc::new(looked.layout));
+        self.marked = mark.filter(|_| looked.damage.is_empty());
+        let (cluster, layout) = (Arc::new(looked.cluster), looked.layout);
         let seen = looked.reading;
         let before = self.shared.view();
         let is_same = before.cluster == cluster
             && before.sessions == seen.sessions
-            && before.layout == layout;
+            && (Arc::ptr_eq(&before.layout, &layout) || before.layout == layout);
         if !(before.is_current && seen.configurations.is_empty() && is_same) {
             self.shared.store(|reading| {
                 for (chain, configuration) in seen.configurations {
