@@ -105,7 +105,8 @@ def test_the_head_of_a_trial_is_killed_and_the_next_write_is_acknowledged(tmp_pa
         for line in [*init, *serve]:
             shell.run(line)
         logs = [tmp_path / f"n{number}.log" for number in [1, 2, 3]]
-        shell.until("true", lambda _: all("serving address=" in log.read_text() for log in logs))
+        shell.until("true", lambda _: all(
+            log.exists() and "serving address=" in log.read_text() for log in logs))
         shell.until(status, lambda shown: steady(shown) == steady(whole))
         assert "hello" in [shell.run(line) for line in write][-1]
         shell.until(why, lambda shown: steady(shown) == steady(waits))
