@@ -119,7 +119,6 @@ impl Replica {
         self.goes_on = self.goes_on_in(&next);
         let lsn = self.persist(Record::Epoch(next.clone()), step);
         self.phase = Phase::Adopting(lsn);
-        self.early.retain(|early| next.epoch <= early.epoch);
         self.writes
             .on_epoch(self.guards.has(Guard::ConfirmThisEpoch));
         self.reads.on_epoch();
@@ -127,6 +126,12 @@ impl Replica {
             step.host.unfix();
         }
         let role = next.member(self.me.node).map(|member| member.role);
+        match role.is_some_and(Role::is_syncing) {
+            // Its handshake may open a gap (JN-3). An operator may choose it until it heard of that
+            // epoch (AL-4).
+            true => self.early.clear(),
+            false => self.early.retain(|early| next.epoch <= early.epoch),
+        }
         self.digests.on_epoch();
         let must_fill = next.must_fill(self.me.disk) && self.guards.has(Guard::DiffersFills);
         self.joining.refill(must_fill);
