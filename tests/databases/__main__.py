@@ -3,18 +3,17 @@ folder or, with the address of an S3 server in FADER_S3, in its bucket `crash`. 
 are killed (kill -9) at a random moment. Then every acknowledged write is there, each Atomic
 transaction and each load is there whole or not at all, and `fader db verify` finds nothing."""
 
-import argparse
 import json
 import os
-import pathlib
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
+import kills
+from kills import Violation
 from server import BINARY, environment
 
 CLIENTS = 6
@@ -27,10 +26,6 @@ PATIENCE_SECONDS = 120
 # For how long a transaction is left to the client that received it, and a little more.
 ADOPTION_SECONDS = 32
 LEVELS = ["basic", "monotonic", "atomic"]
-
-
-class Violation(Exception):
-    """What must not be."""
 
 
 class Database:
@@ -233,20 +228,5 @@ def crash(rounds, seed, folder):
     print(f"all {len(known)} keys are as they were told when nothing is pending any more")
 
 
-
-def main():
-    parser = argparse.ArgumentParser(prog="databases", description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=100, help="how often all are killed")
-    parser.add_argument("--seed", type=int, default=1, help="where the moments come from")
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="databases-") as folder:
-        try:
-            crash(chosen.rounds, chosen.seed, pathlib.Path(folder))
-        except Violation as violation:
-            print(f"violation: {violation}")
-            return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(kills.main("databases", __doc__, 100, crash))

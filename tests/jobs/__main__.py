@@ -3,16 +3,15 @@ process that began it and two workers. One of them is killed (kill -9) at a rand
 are, and the job is resumed. Then the output is that of a calm run, byte by byte. No more tasks were
 begun in vain than killed processes had slots."""
 
-import argparse
 import collections
 import json
-import pathlib
 import random
 import subprocess
 import sys
-import tempfile
 import time
 
+import kills
+from kills import Violation
 from server import BINARY, environment
 
 FILES, WORDS = 96, 3_000
@@ -21,10 +20,6 @@ WORKERS = 2
 JOB = ["word-count", "--split", "48KiB", "--reduces", "5", "--lease", "3s", "--no-backups"]
 SECONDS_MAX = 1.5
 PATIENCE_SECONDS = 180
-
-
-class Violation(Exception):
-    """What must not be."""
 
 
 class Round:
@@ -132,19 +127,5 @@ def crash(rounds, seed, folder):
             print(f"{number} rounds: {told}; equal outputs", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="jobs", description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=30, help="how often processes are killed")
-    parser.add_argument("--seed", type=int, default=1, help="where the moments come from")
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="jobs-") as folder:
-        try:
-            crash(chosen.rounds, chosen.seed, pathlib.Path(folder))
-        except Violation as violation:
-            print(f"violation: {violation}")
-            return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(kills.main("jobs", __doc__, 30, crash))

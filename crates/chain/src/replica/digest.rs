@@ -68,11 +68,13 @@ impl Replica {
             - 1;
         let pause = self.settings.digest_ms;
         let is_late = |at: u64, pause: u64| at.saturating_add(pause) <= now;
-        // A small state that does not change is compared again and again.
-        let may_rest = self.digests.is_over(others) && self.is_at_rest();
-        let is_due = is_late(self.digests.said_at, pause)
-            && (!may_rest || is_late(self.digests.begun_at, WALK_PIECES * pause));
+        let is_due = is_late(self.digests.said_at, pause);
         if !is_due || !self.is_commit_point() || others == 0 {
+            return Ok(());
+        }
+        // A small state that does not change is compared again and again.
+        let has_walked = !is_late(self.digests.begun_at, WALK_PIECES * pause);
+        if has_walked && self.digests.is_over(others) && self.is_at_rest() {
             return Ok(());
         }
         self.digests.said_at = now;

@@ -252,6 +252,14 @@ fn operation(access: &Access) -> Option<object::Operation> {
     let called = moment(access.span.invoked, 0);
     let ended = access.span.ended.map(|ended| moment(ended, 1));
     Some(object::Operation {
+        end: ended.zip(reply.map(Outcome::Done)),
+        ..strong_call(&access.register, verb, called)
+    })
+}
+
+/// A strong call on a register that has no answer yet.
+pub(crate) fn strong_call(register: &str, verb: Verb, called: Moment) -> object::Operation {
+    object::Operation {
         process: 0,
         session: None,
         endpoint: "the cloud".into(),
@@ -261,12 +269,12 @@ fn operation(access: &Access) -> Option<object::Operation> {
         intended: called,
         called,
         action: object::Request {
-            key: access.register.as_str().into(),
+            key: register.into(),
             verb,
         },
-        end: ended.zip(reply.map(Outcome::Done)),
+        end: None,
         price: None,
-    })
+    }
 }
 
 /// An eventual read shows no value that was overwritten, by an acknowledged write, longer ago than

@@ -19,6 +19,7 @@ mod scopes;
 mod search;
 mod slots;
 
+pub(crate) use checks::strong_call;
 pub use history::{Failure, History};
 pub use plan::{Backend, Plan};
 pub use run::{Run, run};

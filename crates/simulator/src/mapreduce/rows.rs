@@ -14,8 +14,10 @@ use fader_cloud::{
     Attribute, Clock, Cloud, DomainMetadata, Domains, ErrorKind, Expected, ItemDelete, ItemPut,
     Page, ReadConsistency, Result,
 };
-use fader_history::object::{self, Reply, Text, Value, Verb};
+use fader_history::object::{self, Reply, Value, Verb};
 use fader_history::{Moment, Outcome};
+
+use crate::cloud::strong_call;
 
 /// The attribute that is judged.
 const WINNER: &str = "winner";
@@ -106,7 +108,7 @@ impl Record {
         let attempt = *attempt;
         known.log.operations.push(object::Operation {
             attempt,
-            ..operation(&row, verb, called)
+            ..strong_call(&row, verb, called)
         });
         Some(known.log.operations.len() - 1)
     }
@@ -153,7 +155,7 @@ impl Record {
         winners.extend(shown.map(|(row, attributes)| (key(domain, row), winner(attributes))));
         let reads = winners.into_iter().map(|(row, winner)| object::Operation {
             end: Some((ended, Outcome::Done(Reply::shows(winner)))),
-            ..operation(&row, Verb::Read, called)
+            ..strong_call(&row, Verb::Read, called)
         });
         known.log.operations.extend(reads);
     }
@@ -172,26 +174,6 @@ fn winner(attributes: &[Attribute]) -> Value {
     match winners.len() {
         0 | 1 => winners.pop().unwrap_or_default(),
         _ => Value::List(winners),
-    }
-}
-
-/// A call on a row that has no answer yet.
-pub(super) fn operation(row: &str, verb: Verb, called: Moment) -> object::Operation {
-    object::Operation {
-        process: 0,
-        session: None,
-        endpoint: "domains".into(),
-        name: None,
-        attempt: 1,
-        level: "strong".into(),
-        intended: called,
-        called,
-        action: object::Request {
-            key: Text::from(row),
-            verb,
-        },
-        end: None,
-        price: None,
     }
 }
 

@@ -8,6 +8,7 @@ use fader_history::object::{self, Reply, Value, Verb};
 use fader_history::{Moment, Outcome};
 
 use super::*;
+use crate::cloud::strong_call;
 
 #[test]
 fn a_plan_gives_the_same_run_twice() {
@@ -35,7 +36,7 @@ fn scripts_find_nothing_broken() {
 fn call(begin: u64, end: u64, verb: Verb, reply: Reply) -> object::Operation {
     object::Operation {
         end: Some((Moment::at(end), Outcome::Done(reply))),
-        ..rows::operation("mr-1-0/m-00017", verb, Moment::at(begin))
+        ..strong_call("mr-1-0/m-00017", verb, Moment::at(begin))
     }
 }
 

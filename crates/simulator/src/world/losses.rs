@@ -109,7 +109,6 @@ fn plan(seed: u64) -> Plan {
         calm_at: at + AWAY,
         calm_loss: 0,
         controllers: 0,
-        bit_rot: None,
         ..Plan::new(seed, &choice)
     }
 }

@@ -249,7 +249,7 @@ impl Watcher {
         let before = self.shared.view();
         let is_same = before.cluster == cluster
             && before.sessions == seen.sessions
-            && (Arc::ptr_eq(&before.layout, &layout) || before.layout == layout);
+            && before.layout == layout;
         if !(before.is_current && seen.configurations.is_empty() && is_same) {
             self.shared.store(|reading| {
                 for (chain, configuration) in seen.configurations {
