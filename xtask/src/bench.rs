@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use crate::command::{self, Profile};
+use crate::command::{self, Package, Profile};
 use crate::previous_build::PreviousBuild;
 use crate::python;
 
@@ -126,7 +126,7 @@ const BY_PYTHON: [Name; 9] = [
 ];
 
 /// What measures, and what is measured.
-pub(crate) const PACKAGES: [&str; 2] = ["fader-fader", "fader-measure"];
+pub(crate) const PACKAGES: [Package; 2] = [command::FADER, command::MEASURE];
 
 /// Builds both as they are released.
 pub(crate) fn build() -> Result<()> {
@@ -151,7 +151,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     build()?;
     if let Name::Failover = options.name {
         // Only a build with assertions lets its lease clock be set back.
-        Profile::Checked.build(&["fader-fader"])?;
+        Profile::Checked.build(&[command::FADER])?;
     }
     if let Name::Sqs = options.name {
         return with_peers(options, "queues.bench");

@@ -1,6 +1,6 @@
 //! Starting other programs: cargo, pip, go, mvn.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,28 +54,88 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// Its name, for cargo and in `target`.
-    pub(crate) fn name(self) -> &'static str {
+    /// What tells cargo to build so.
+    pub(crate) fn arguments(self) -> [&'static str; 2] {
         match self {
-            Profile::Release => "release",
-            Profile::Checked => "checked",
+            Profile::Release => ["--profile", "release"],
+            Profile::Checked => ["--config", "xtask/checked.toml"],
         }
     }
 
     /// Builds the programs of these packages.
-    pub(crate) fn build(self, packages: &[&str]) -> Result<()> {
+    pub(crate) fn build(self, packages: &[Package]) -> Result<()> {
         let mut build = cargo();
-        build.args(["build", "--bins", "--profile", self.name()]);
-        for package in packages {
-            build.args(["--package", package]);
+        build.arg("build").args(self.arguments());
+        match self {
+            Profile::Release => {
+                for package in packages {
+                    build.args(["--package", package.name]);
+                }
+            }
+            Profile::Checked => {
+                build.args(AS_FOR_TESTS);
+            }
         }
-        check(&mut build)
+        let programs: Vec<_> = packages.iter().flat_map(|it| it.programs).collect();
+        for program in &programs {
+            build.args(["--bin", program]);
+        }
+        check(&mut build)?;
+        match self {
+            Profile::Release => Ok(()),
+            Profile::Checked => programs.into_iter().try_for_each(|program| keep(program)),
+        }
     }
 
     /// The path of a program that was built so.
     pub(crate) fn program(self, name: &str) -> PathBuf {
-        root().join("target").join(self.name()).join(name)
+        let folder = match self {
+            Profile::Release => "release",
+            Profile::Checked => "checked",
+        };
+        root().join("target").join(folder).join(name)
     }
+}
+
+/// A package, and the programs that it builds.
+#[derive(Clone, Copy)]
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    programs: &'static [&'static str],
+}
+
+/// The program that is released.
+pub(crate) const FADER: Package = Package {
+    name: "fader-fader",
+    programs: &["fader"],
+};
+
+/// What measures it.
+pub(crate) const MEASURE: Package = Package {
+    name: "fader-measure",
+    programs: &["fader-bench"],
+};
+
+/// What simulates and models.
+pub(crate) const SIMULATOR: Package = Package {
+    name: "fader-simulator",
+    programs: &["fader-simulate", "fader-model"],
+};
+
+/// All packages and one small test. Dependencies then have the features that they have for the
+/// tests of the workspace, and none is built a second time.
+const AS_FOR_TESTS: [&str; 5] = ["--workspace", "--exclude", "xtask", "--test", "sweeps"];
+
+/// Copies a program to where no build for debugging replaces it.
+fn keep(program: &str) -> Result<()> {
+    let kept = Profile::Checked.program(program);
+    let folder = kept.parent().context("a program is in a folder")?;
+    fs::create_dir_all(folder)?;
+    // A copy that runs cannot be written, but its name can be taken by another.
+    let copy = kept.with_extension("new");
+    let built = root().join("target/debug").join(program);
+    fs::copy(&built, &copy).with_context(|| format!("cannot copy {}", built.display()))?;
+    fs::rename(&copy, &kept).with_context(|| format!("cannot replace {}", kept.display()))
 }
 
 /// Runs `command` on our terminal; whether it succeeded.

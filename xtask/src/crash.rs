@@ -147,19 +147,9 @@ pub(crate) fn run(kind: &Kind) -> Result<bool> {
 
 /// The real code on simulated clouds, with two crashes.
 fn pairs_of_awaits() -> Result<bool> {
-    command::succeeds(command::cargo().args([
-        "test",
-        "--profile",
-        Profile::Checked.name(),
-        "--package",
-        "fader-mapreduce",
-        "--test",
-        "faults",
-        "--",
-        "--nocapture",
-        "--ignored",
-        "two_workers_may_die_at_each_pair_of_awaits",
-    ]))
+    let mut test = checked_test("fader-mapreduce");
+    test.args(["--test", "faults", "--", "--nocapture", "--ignored"]);
+    command::succeeds(test.arg("two_workers_may_die_at_each_pair_of_awaits"))
 }
 
 /// Kill -9, with binaries that are built already.
@@ -210,49 +200,31 @@ fn of_program(module: &[&str], profile: Profile, rounds: u32, seed: u64) -> Resu
     Ok(crash)
 }
 
+/// The tests of a package, optimised.
+fn checked_test(package: &str) -> Command {
+    let mut test = command::cargo();
+    test.arg("test").args(Profile::Checked.arguments());
+    test.args(["--package", package]);
+    test
+}
+
 /// A test of the node with so many seeds.
 fn of_node(test: &str, variable: &str, seeds: u64) -> Result<bool> {
-    command::succeeds(
-        command::cargo()
-            .args([
-                "test",
-                "--profile",
-                Profile::Checked.name(),
-                "--package",
-                "fader-node",
-                "--test",
-                test,
-                "--",
-                "--nocapture",
-            ])
-            .env(variable, seeds.to_string()),
-    )
+    let mut run = checked_test("fader-node");
+    run.args(["--test", test, "--", "--nocapture"]);
+    command::succeeds(run.env(variable, seeds.to_string()))
 }
 
 fn cloud(rounds: u32, seeds: u64) -> Result<bool> {
     let server = FakeS3::start()?;
-    let mut crashes = command::cargo();
+    let mut crashes = checked_test("fader-client");
     crashes
-        .args([
-            "test",
-            "--profile",
-            Profile::Checked.name(),
-            "--package",
-            "fader-client",
-        ])
         .args(["--test", "folder_crash", "--test", "cloud_crash"])
         .args(["--", "--nocapture", "--test-threads", "1"])
         .env("FADER_CRASH_ROUNDS", rounds.to_string());
     server.known_to(&mut crashes);
-    let mut power = command::cargo();
+    let mut power = checked_test("fader-client");
     power
-        .args([
-            "test",
-            "--profile",
-            Profile::Checked.name(),
-            "--package",
-            "fader-client",
-        ])
         .args(["--lib", "folder::tests::power", "--", "--nocapture"])
         .env("FADER_POWER_SEEDS", seeds.to_string());
     Ok(command::succeeds(&mut crashes)? & command::succeeds(&mut power)?)

@@ -69,16 +69,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut failed = Vec::new();
     for name in NAMES.into_iter().filter(is_wanted) {
         let mut test = command::cargo();
-        let profile = Profile::Checked.name();
-        test.args([
-            "test",
-            "--quiet",
-            "--profile",
-            profile,
-            "--lib",
-            "--package",
-            package(name),
-        ]);
+        test.args(["test", "--quiet"])
+            .args(Profile::Checked.arguments());
+        test.args(["--lib", "--package", package(name)]);
         test.arg(format!("fuzz_{}", name.replace('-', "_")));
         test.args(["--", "--nocapture"]);
         test.env("FADER_FUZZ_INPUTS", options.inputs.to_string());

@@ -25,12 +25,9 @@ pub(crate) struct Mutants {
     seeds: u64,
 }
 
-/// What simulates and models.
-pub(crate) const PACKAGE: &str = "fader-simulator";
-
 /// Runs what was asked for.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    Profile::Checked.build(&[PACKAGE])?;
+    Profile::Checked.build(&[command::SIMULATOR])?;
     start("fader-simulate", &options.arguments)
 }
 
@@ -44,7 +41,7 @@ pub(crate) fn model(options: &Options) -> Result<bool> {
     {
         return model_of_database();
     }
-    Profile::Checked.build(&[PACKAGE])?;
+    Profile::Checked.build(&[command::SIMULATOR])?;
     start("fader-model", &options.arguments)
 }
 
@@ -55,8 +52,8 @@ fn model_of_database() -> Result<bool> {
     let mut are_good = true;
     for (package, filter) in [("fader-blink", "tests::"), ("fader-database", "models::")] {
         let mut test = command::cargo();
-        let profile = ["test", "--profile", Profile::Checked.name()];
-        test.args(profile).args(["--lib", "--package", package]);
+        test.arg("test").args(Profile::Checked.arguments());
+        test.args(["--lib", "--package", package]);
         test.args(IN_MUTANTS);
         test.args([filter, "--", "--nocapture"]);
         are_good &= command::succeeds(test.env("FADER_MODELS", "full"))?;
@@ -160,11 +157,16 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
         let mut test = without_one(tests);
         are_good &= command::watch(test.args(["--", "--nocapture"]), &mut count)?;
     }
-    let build = ["build", "--quiet", "--profile", Profile::Checked.name()];
-    let package = ["--package", PACKAGE];
-    command::check(command::cargo().args(build).args(package).args(IN_MUTANTS))?;
+    let mut build = command::cargo();
+    build
+        .args(["build", "--quiet"])
+        .args(Profile::Checked.arguments());
+    build
+        .args(["--package", command::SIMULATOR.name])
+        .args(IN_MUTANTS);
+    command::check(&mut build)?;
     for of in [&[][..], &["cloud"]] {
-        let mut simulate = Command::new("target/mutants/checked/fader-simulate");
+        let mut simulate = Command::new("target/mutants/debug/fader-simulate");
         simulate.args(of);
         simulate.args(["--mutants", "--seeds", &options.seeds.to_string()]);
         are_good &= command::watch(&mut simulate, &mut count)?;
