@@ -524,7 +524,6 @@ impl Cluster {
             has_told: false,
             progress,
             reports: VecDeque::new(),
-            lease: None,
             leased_ms: 0,
             is_over: false,
             refused: None,

@@ -10,12 +10,19 @@ use super::cluster_links::Lease;
 use super::thread::ChainThread;
 
 impl ChainThread {
-    /// A lease is taken if no alarm of clocks came since its ping was sent (CK-2).
-    pub(super) fn on_lease(&mut self, lease: Lease) {
-        let clocks = self.links.as_ref().map(|links| &links.clocks);
-        if clocks.is_none_or(|clocks| clocks.holds(lease.sent)) {
-            self.lease = lease;
-            self.step(Input::Lease { until: lease.until });
+    /// Takes the newest lease, before anything is done under it. One of another incarnation is left
+    /// where it is, and so is one with an alarm of clocks since its ping was sent (CK-2).
+    pub(super) fn take_lease(&mut self) {
+        let Some(links) = &self.links else {
+            return;
+        };
+        let newest = self.shared.lease();
+        let is_own = newest.incarnation == self.lease.incarnation;
+        if is_own && self.lease.sent < newest.sent && links.clocks.holds(newest.sent) {
+            self.lease = newest;
+            self.step(Input::Lease {
+                until: newest.until,
+            });
         }
     }
 
@@ -29,7 +36,7 @@ impl ChainThread {
             return;
         }
         if !links.clocks.holds(self.lease.sent) {
-            self.lease = Lease::default();
+            self.lease = Lease::none(self.lease.incarnation);
             self.step(Input::Lease { until: 0 });
         }
     }

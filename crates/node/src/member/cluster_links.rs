@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use fader_chain::Report;
+use fader_chain::{Incarnation, Report};
 
 use crate::coordinator::Wakeup;
 use crate::peer::{Outbox, PeerClocks};
@@ -64,10 +64,21 @@ pub(crate) enum MemberEvent {
     Stopped,
 }
 
-/// A lease: when the ping was sent that it comes from, and when it ends, in milliseconds of the
-/// lease clock.
+/// A lease of an incarnation: when the ping was sent that it comes from, and when it ends, in
+/// milliseconds of the lease clock. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lease {
+    pub(crate) incarnation: Incarnation,
     pub(crate) sent: u64,
     pub(crate) until: u64,
+}
+
+impl Lease {
+    /// This incarnation has no lease.
+    pub(crate) fn none(incarnation: Incarnation) -> Self {
+        Lease {
+            incarnation,
+            ..Lease::default()
+        }
+    }
 }

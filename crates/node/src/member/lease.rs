@@ -8,7 +8,7 @@
 //! - LEASE-3 nothing here waits for the member's thread, which may stand still (SL-6).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ use crate::random;
 
 /// How often a member pings in the time of a session.
 const PINGS: u32 = 10;
+/// The part of the time between two pings by which the first member of a process is early.
+const EARLY: u128 = 10;
 /// How often it looks while something is not as it should be.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a member waits that was left out for the first time, and how often that doubles.
@@ -36,12 +38,13 @@ const LEFT_OUT_MAX: u32 = 6;
 /// Reports kept while the coordinator cannot be reached; the newest say all.
 const REPORTS_MAX: usize = 16;
 
-/// The next of the moments at which all members of this process ping: the first one's write is then
-/// that of the others.
-fn next_ping(now: Instant, pause: Duration) -> Instant {
-    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// The next of the moments at which members of this process ping. The first member pings a little
+/// earlier than the others: its write is theirs, and is acknowledged when they ask.
+fn next_ping(now: Instant, pause: Duration, is_first: bool) -> Instant {
+    static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let pause_ms = pause.as_millis().max(1);
-    let passed = now.saturating_duration_since(*FIRST).as_millis() % pause_ms;
+    let early_ms = if is_first { pause_ms / EARLY } else { 0 };
+    let passed = (now.saturating_duration_since(*BEGUN).as_millis() + early_ms) % pause_ms;
     now + Duration::from_millis((pause_ms - passed) as u64)
 }
 
@@ -61,8 +64,6 @@ pub(crate) struct SessionKeeper {
     /// Whether the member and the coordinator know all that there is to tell.
     pub(crate) has_told: bool,
     pub(crate) reports: VecDeque<Report>,
-    /// The newest lease that the member's thread was not told of yet.
-    pub(crate) lease: Option<Lease>,
     /// Until when the last lease of this incarnation holds.
     pub(crate) leased_ms: u64,
     /// How far the disk has come.
@@ -86,6 +87,8 @@ impl SessionKeeper {
     /// Keeps the session until the member ends. Which incarnation is the last one.
     pub(crate) fn run(mut self) -> Identity {
         self.coordinator.listen(&self.wakeup);
+        static KEEPERS: AtomicUsize = AtomicUsize::new(0);
+        let is_first = KEEPERS.fetch_add(1, Ordering::Relaxed) == 0;
         let mut ping_at = Instant::now();
         while !self.is_ending.load(Ordering::Relaxed) {
             self.wakeup.wait(self.patience(ping_at));
@@ -104,7 +107,8 @@ impl SessionKeeper {
                 continue;
             }
             if ping_at <= Instant::now() {
-                ping_at = next_ping(Instant::now(), self.coordinator.session() / PINGS);
+                let pause = self.coordinator.session() / PINGS;
+                ping_at = next_ping(Instant::now(), pause, is_first);
                 match self.is_over {
                     true if self.again_at.is_some_and(|at| Instant::now() < at) => {}
                     true => self.live_again(),
@@ -224,7 +228,11 @@ impl SessionKeeper {
             Ok(PingTime(sent)) => {
                 let lease = lease(self.coordinator.session());
                 let until = sent + lease.as_millis() as u64;
-                self.lease = Some(Lease { sent, until });
+                self.shared.on_lease(Lease {
+                    incarnation: self.me.incarnation,
+                    sent,
+                    until,
+                });
                 self.leased_ms = self.leased_ms.max(until);
             }
             Err(CoordinatorError::SessionOver) => {
@@ -246,12 +254,9 @@ impl SessionKeeper {
     /// Passes on what is new in both directions.
     fn tell(&mut self) {
         self.report();
-        if self.lease.is_some_and(|lease| self.send(Job::Lease(lease))) {
-            self.lease = None;
-        }
         let newest = self.coordinator.configuration().ok().flatten();
         let news = newest.filter(|newest| self.told < newest.epoch);
-        self.has_told = news.is_none_or(|newest| self.pass_on(&newest)) && self.lease.is_none();
+        self.has_told = news.is_none_or(|newest| self.pass_on(&newest));
     }
 
     /// Whether the member's thread will take a configuration.
@@ -287,7 +292,6 @@ impl SessionKeeper {
                 self.me = me;
                 self.refused = None;
                 self.told = 0;
-                self.lease = None;
                 self.leased_ms = 0;
                 self.copying = Copying::default();
                 // If not, it gets another one.

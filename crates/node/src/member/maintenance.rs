@@ -8,7 +8,7 @@ use fader_chain::{
 };
 use fader_services::{Reason, ViewError, catalog};
 
-use super::cluster_links::MemberEvent;
+use super::cluster_links::{Lease, MemberEvent};
 use super::mode_drain::{DrainBlocker, DrainingDomains};
 use super::pending::PendingRequest;
 use super::quorum::Members;
@@ -33,6 +33,7 @@ impl ChainThread {
     pub(super) fn live(&mut self, me: Identity) {
         self.holding.forget();
         self.replica = Replica::new(me, self.settings.settings());
+        self.lease = Lease::none(me.incarnation);
         let (durable, applied) = (self.log.kept().clone(), self.requests.applied());
         let filling = self.is_filling;
         self.step(Input::Recovered {

@@ -10,6 +10,7 @@ use fader_services::catalog::DomainEntry;
 use parking_lot::{Mutex, RwLock};
 
 use super::blocks::MemberBlocks;
+use super::cluster_links::Lease;
 use super::mode_drain::DrainBlockers;
 use super::pause::PausePoint;
 use super::quorum::Members;
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(super) behind: Mutex<Vec<ReplicationLag>>,
     /// What it waits for, and when it said so.
     waits: Mutex<(Vec<WaitReason>, Option<Instant>)>,
+    /// The newest lease that the coordinator gave. The thread takes it when it wakes.
+    lease: Mutex<Lease>,
     /// Whether the thread does nothing since there is nothing to do.
     is_at_rest: AtomicBool,
     pub(super) hand_over: HandOver,
@@ -93,6 +96,7 @@ impl Shared {
             known: Mutex::default(),
             behind: Mutex::default(),
             waits: Mutex::default(),
+            lease: Mutex::default(),
             is_at_rest: AtomicBool::new(false),
             hand_over: HandOver::default(),
             blockers: DrainBlockers::default(),
@@ -225,6 +229,16 @@ impl Shared {
     pub(crate) fn wait_reasons(&self) -> (Vec<WaitReason>, Option<Duration>) {
         let (waits, said_at) = &*self.waits.lock();
         (waits.clone(), said_at.map(|at| at.elapsed()))
+    }
+
+    /// There is a newer lease. It wakes no thread: one at rest answers nothing before it wakes.
+    pub(crate) fn on_lease(&self, lease: Lease) {
+        *self.lease.lock() = lease;
+    }
+
+    /// The newest lease.
+    pub(super) fn lease(&self) -> Lease {
+        *self.lease.lock()
     }
 
     /// The member's thread begins to rest, or moves again. No other thread writes this.

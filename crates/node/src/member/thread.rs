@@ -61,8 +61,6 @@ pub(crate) enum Job {
     Message(Envelope),
     /// The coordinator published a configuration.
     Configuration(Arc<Configuration>),
-    /// There is a lease.
-    Lease(Lease),
     /// The incarnation is over; another begins.
     Live(Identity),
     /// The role of the head is to go to another member, or stays (HM-4).
@@ -214,13 +212,9 @@ impl ChainThread {
             let next = self.jobs.recv_timeout(patience);
             self.shared.gate.pass();
             self.shared.on_rest(false);
-            // A lease gives nothing to do: what waits for one is under way.
-            let rests_on = match &next {
-                Ok(Job::Lease(_)) => self.is_at_rest,
-                Ok(_) | Err(RecvTimeoutError::Disconnected) => false,
-                Err(RecvTimeoutError::Timeout) => true,
-            };
+            let rests_on = matches!(next, Err(RecvTimeoutError::Timeout));
             self.is_at_rest &= rests_on;
+            self.take_lease();
             let flow = match next {
                 Ok(job) => self.iterate(job),
                 Err(RecvTimeoutError::Timeout) => {
@@ -324,7 +318,6 @@ impl ChainThread {
             }
             Job::Message(envelope) => self.hear(envelope),
             Job::Configuration(configuration) => self.on_configuration(configuration),
-            Job::Lease(lease) => self.on_lease(lease),
             Job::Live(me) => self.live_again(me),
             Job::HandOver(is_asked) => self.hands_over = is_asked,
             Job::Damaged(context) => {

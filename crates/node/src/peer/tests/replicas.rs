@@ -90,8 +90,12 @@ impl Replica {
     /// It has a lease of an hour, from a ping that was sent then.
     fn lease(&self, sent: u64) {
         let until = sent + 3_600_000;
-        let lease = Job::Lease(Lease { sent, until });
-        self.member.jobs().send(lease).unwrap();
+        let incarnation = self.me.incarnation;
+        self.member.shared().on_lease(Lease {
+            incarnation,
+            sent,
+            until,
+        });
     }
 
     /// Whether a strong read is answered.
@@ -318,6 +322,42 @@ fn messages_of_an_old_epoch_or_incarnation_change_nothing() {
     chain.close();
 }
 
+/// What another process says of its lease clock.
+fn frame(clock_ms: u64) -> Frame {
+    Frame {
+        incarnation: Incarnation(1),
+        stops: 0,
+        clock_ms,
+    }
+}
+
+/// FN-1: the coordinator knows a member by its incarnation.
+#[test]
+fn a_lease_of_another_incarnation_is_none() {
+    let chain = Chain::new(Wiring::Star);
+    chain.write(&put("item"));
+    chain.agrees();
+    for replica in &chain.replicas {
+        let now = monotonic_ms();
+        replica.peers.clocks().on_frame(now, NodeId(9), frame(0));
+        replica
+            .peers
+            .clocks()
+            .on_frame(now + 1, NodeId(9), frame(9_000));
+        assert!(!replica.reads());
+        let of_another = Lease {
+            incarnation: Incarnation(1),
+            sent: now + 2,
+            until: now + 3_600_000,
+        };
+        replica.member.shared().on_lease(of_another);
+        assert!(!replica.reads());
+        replica.lease(now + 2);
+        assert!(replica.reads());
+    }
+    chain.close();
+}
+
 /// CK-2: one frame, and no answer is given under a lease that was pinged for before it.
 #[test]
 fn a_member_whose_clock_stood_still_answers_no_strong_read_until_another_lease() {
@@ -327,11 +367,6 @@ fn a_member_whose_clock_stood_still_answers_no_strong_read_until_another_lease()
     for replica in &chain.replicas {
         assert!(replica.reads());
         let (now, clocks) = (monotonic_ms(), replica.peers.clocks());
-        let frame = |clock_ms| Frame {
-            incarnation: Incarnation(1),
-            stops: 0,
-            clock_ms,
-        };
         clocks.on_frame(now, NodeId(9), frame(5_000));
         assert!(replica.reads());
         clocks.on_frame(now + 1, NodeId(9), frame(6_000));
