@@ -85,7 +85,7 @@ pub(crate) struct Attempt<'a> {
 struct State {
     /// What it wrote.
     keys: Vec<Path>,
-    /// The beat that it put last.
+    /// The beat that was acknowledged last.
     beat: String,
     beats: u64,
     /// Without [`Guard::DataFirst`]: what is written after the winner was put.
@@ -145,14 +145,20 @@ impl<'a> Attempt<'a> {
             .expect("nothing panics while it is locked")
     }
 
-    /// The beat that it put last.
+    /// The beat that was acknowledged last; before, the one that a start on a condition puts.
     pub(crate) fn beat(&self) -> String {
         self.state().beat.clone()
     }
 
     /// Starts: changes the beat, if it is the order's. Whether it did.
     pub(crate) async fn start(&self, order: &Order) -> Outcome<bool> {
-        let attributes = vec![one("beat", self.beat()), also("started", self.id.clone())];
+        let started = also("started", self.id.clone());
+        if order.backup || !self.job.has(Guard::BeatInMessage) {
+            return match self.next_beat(&[started]).await {
+                Err(error) if error.kind == ErrorKind::NotFound => Err(Failure::Over),
+                answer => Ok(answer.map(|()| true)?),
+            };
+        }
         let condition = match order.beat.as_str() {
             "" => Expected::Absent("beat".to_owned()),
             beat => Expected::Value(Attribute {
@@ -160,9 +166,8 @@ impl<'a> Attempt<'a> {
                 value: beat.to_owned(),
             }),
         };
-        let is_free = order.backup || !self.job.has(Guard::BeatInMessage);
-        let condition = Some(&condition).filter(|_| !is_free);
-        let refused = self.put(attributes, condition, true).await?;
+        let attributes = vec![one("beat", self.beat()), started];
+        let refused = self.put(attributes, Some(&condition), true).await?;
         Ok(refused.is_none_or(|row| row.started.contains(&self.id)))
     }
 
@@ -195,15 +200,26 @@ impl<'a> Attempt<'a> {
 
     /// Raises the beat.
     pub(crate) async fn raise_beat(&self) -> fader_cloud::Result<()> {
+        self.next_beat(&[]).await
+    }
+
+    /// Puts a new beat, beside other attributes. Each try has its own value: an earlier try may
+    /// land late.
+    async fn next_beat(&self, others: &[AttributePut]) -> fader_cloud::Result<()> {
+        let beat = self.store.repeated(|| self.try_beat(others)).await?;
+        self.state().beat = beat;
+        Ok(())
+    }
+
+    async fn try_beat(&self, others: &[AttributePut]) -> fader_cloud::Result<String> {
         let beat = {
             let mut state = self.state();
             state.beats += 1;
             format!("{}:{}", self.id, state.beats)
         };
-        let put = vec![one("beat", beat.clone())];
-        self.job.rows.note(self.task, put).await?;
-        self.state().beat = beat;
-        Ok(())
+        let attributes = [&[one("beat", beat.clone())], others].concat();
+        self.job.rows.put(self.task, attributes, None).await?;
+        Ok(beat)
     }
 
     /// Writes an object of the attempt; its entry in the manifest.

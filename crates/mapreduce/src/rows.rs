@@ -5,7 +5,7 @@
 //! Invariants:
 //! - MR-3 `winner` is put on the condition that there is none, and never changes.
 //! - MR-4 an attempt starts by one put that changes `beat`, if that is the message's. No value of
-//!   it recurs.
+//!   it recurs: each try of a put without a condition has a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -309,7 +309,7 @@ impl Rows {
         self.store.repeated_while(did_nothing, once).await
     }
 
-    /// Notes in a row what may be noted twice.
+    /// Notes in a row what may be noted twice, and late: never a beat.
     pub(crate) async fn note(&self, task: Task, attributes: Vec<AttributePut>) -> Result<()> {
         let note = || self.put(task, attributes.clone(), None);
         self.store.repeated(note).await

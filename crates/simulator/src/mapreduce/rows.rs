@@ -3,8 +3,10 @@
 //! A register is the `winner` of a row. Its log has the puts of winners and the strong reads of the
 //! row. A row is over when a deletion of its domain is asked for. What ends later shows nothing.
 //!
-//! Deliberately absent: eventual reads, and `beat`. A put of a beat without an answer is repeated,
-//! so one value may be written twice.
+//! A value of `beat` that is put without a condition was never put into its row before. A put on a
+//! condition may repeat its own value.
+//!
+//! Deliberately absent: eventual reads, and the order of beats.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,10 +19,13 @@ use fader_cloud::{
 use fader_history::object::{self, Reply, Value, Verb};
 use fader_history::{Moment, Outcome};
 
-use crate::cloud::strong_call;
+use super::checks::broken;
+use crate::cloud::{Failure, strong_call};
 
 /// The attribute that is judged.
 const WINNER: &str = "winner";
+/// The attribute whose values do not recur.
+const BEAT: &str = "beat";
 
 /// The log as all processes share it.
 #[derive(Clone, Debug)]
@@ -35,6 +40,10 @@ struct Known {
     log: object::Log,
     /// How often each winner of a row was put.
     puts: BTreeMap<(String, String), u32>,
+    /// Beats that may be in a row, now or later.
+    beats: BTreeSet<(String, String)>,
+    /// The first beat that was put again without a condition.
+    recurring: Option<String>,
     /// Domains that a deletion was asked for.
     over: BTreeSet<String>,
     /// Moments until now: no two are the same.
@@ -68,6 +77,14 @@ impl Record {
     /// All calls until now.
     pub(super) fn log(&self) -> object::Log {
         self.open().log.clone()
+    }
+
+    /// No beat was put again without a condition.
+    pub(super) fn beats_are_new(&self) -> std::result::Result<(), Failure> {
+        match &self.open().recurring {
+            None => Ok(()),
+            Some(beat) => Err(broken("beats", format!("put again: {beat}"))),
+        }
     }
 
     fn open(&self) -> MutexGuard<'_, Known> {
@@ -129,6 +146,25 @@ impl Record {
             Err(kind) => Outcome::Refused(format!("{kind:?}").into()),
         };
         put.end = Some((ended, outcome));
+    }
+
+    /// A put ends. Its beat, if it has one, may be in the row unless it was refused.
+    fn beat(&self, domain: &str, put: &ItemPut, condition: Option<&Expected>, answer: &Result<()>) {
+        let may_land = match answer {
+            Ok(()) => true,
+            Err(error) => error.kind == ErrorKind::Ambiguous,
+        };
+        let beat = put.attributes.iter().find(|put| put.name == BEAT);
+        let Some(beat) = beat.filter(|_| may_land) else {
+            return;
+        };
+        let row = key(domain, &put.name);
+        let mut known = self.open();
+        let is_new = known.beats.insert((row.clone(), beat.value.clone()));
+        if !is_new && condition.is_none() {
+            let recurring = || format!("{row}: {}", beat.value);
+            known.recurring.get_or_insert_with(recurring);
+        }
     }
 
     /// A strong read of a domain ends: the rows that it showed, and how the names begin of those
@@ -211,6 +247,7 @@ impl Domains for Recorded {
         if let Some(at) = at {
             self.record.end(at, domain, &answer);
         }
+        self.record.beat(domain, put, condition, &answer);
         answer
     }
 

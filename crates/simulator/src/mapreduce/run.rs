@@ -246,6 +246,7 @@ impl World<'_> {
                 .for_each(Process::crash);
         }
         let mut claims = self.finish().await?;
+        self.rows.beats_are_new()?;
         claims.insert("rows", checks::are_linear(&self.rows.log())?);
         Ok(claims)
     }

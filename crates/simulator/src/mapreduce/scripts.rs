@@ -1,12 +1,14 @@
 //! Jobs that are told step by step, each for a rule whose absence few seeds notice.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fader_cloud::model::{Call, Latency, Model, Process, Profile, Skew, Staleness};
-use fader_cloud::{Clock as _, Queues as _, Receive};
+use fader_cloud::{Clock as _, Domains as _, Queues as _, ReadConsistency, Receive};
 use fader_mapreduce::{Definition, Guard, Guards, Program, Register, Shuffle, State};
+use futures_util::future::{Either, select};
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 
@@ -169,8 +171,30 @@ impl Stage {
         let inputs = [self.inputs.clone()];
         let judged = checks::is_right(&self.model, &success, &inputs);
         judged
+            .and_then(|()| self.rows.beats_are_new())
             .and_then(|()| checks::are_linear(&self.rows.log()))
             .err()
+    }
+
+    /// Looks at the beat of the first map task until a former one returns.
+    async fn returning_beat(&self, register: &Register) -> Failure {
+        let domain = format!("mr-{}-0", register.job);
+        let (mut seen, mut last) = (BTreeSet::new(), None);
+        loop {
+            self.model.clock.sleep(Duration::from_millis(20)).await;
+            let names = ["beat".to_owned()];
+            let domains = &self.model.domains;
+            let read = domains.get(&domain, "m-00000", &names, ReadConsistency::Strong);
+            let found = read.await.unwrap_or_default().pop();
+            let beat = found.map(|attribute| attribute.value);
+            if beat.is_none() || beat == last {
+                continue;
+            }
+            if !seen.insert(beat.clone()) {
+                return broken("beats", format!("{beat:?} returned"));
+            }
+            last = beat;
+        }
     }
 }
 
@@ -284,6 +308,33 @@ fn one_attempt(guards: Guards, read: Duration) -> Option<Failure> {
             return Some(failure);
         }
         stage.once()
+    })
+}
+
+/// A map task takes many leases, and half of the puts into rows land late and unheard. No beat that
+/// was seen may return.
+pub(super) fn beats_that_land_late(guards: Guards) -> Option<Failure> {
+    let mut profile = Profile::default();
+    profile.objects.get = Call {
+        latency: Latency::Constant(Duration::from_secs(4)),
+        timeout: Duration::from_secs(60),
+        ..Call::default()
+    };
+    let mut stage = Stage::new(guards, profile.clone(), &["a\n"; 120]);
+    stage.definition.split_bytes = 1 << 30;
+    stage.definition.lease_ms = 5_000;
+    let write = &mut profile.domains.write;
+    write.faults.late = 500;
+    write.timeout = Duration::from_millis(100);
+    write.late_max = Duration::from_secs(10);
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (_, actor, register) = stage.begin().await;
+        stage.model.set_profile(profile);
+        let (ended, returned) = (stage.end(&actor), stage.returning_beat(&register));
+        match select(Box::pin(ended), Box::pin(returned)).await {
+            Either::Left((failure, _)) => failure,
+            Either::Right((failure, _)) => Some(failure),
+        }
     })
 }
 

@@ -32,6 +32,12 @@ fn scripts_find_nothing_broken() {
     }
 }
 
+#[test]
+fn a_beat_that_lands_late_does_not_return() {
+    let guards = fader_mapreduce::Guards::default();
+    assert_eq!(scripts::beats_that_land_late(guards), None);
+}
+
 /// A call on the winner of one row, by the times of its begin and end.
 fn call(begin: u64, end: u64, verb: Verb, reply: Reply) -> object::Operation {
     object::Operation {
