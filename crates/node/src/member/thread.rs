@@ -214,10 +214,10 @@ impl ChainThread {
             self.shared.on_rest(false);
             let rests_on = matches!(next, Err(RecvTimeoutError::Timeout));
             self.is_at_rest &= rests_on;
-            self.take_lease();
             let flow = match next {
                 Ok(job) => self.iterate(job),
                 Err(RecvTimeoutError::Timeout) => {
+                    self.take_lease();
                     self.on_idle();
                     Flow::On
                 }
@@ -304,6 +304,7 @@ impl ChainThread {
     }
 
     fn take(&mut self, job: Job) {
+        self.take_lease();
         match job {
             Job::Submit(work) => {
                 self.shared.on_dequeued();
