@@ -54,18 +54,19 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// What tells cargo to build so.
-    pub(crate) fn arguments(self) -> [&'static str; 2] {
-        match self {
+    /// Cargo, for a command that builds so.
+    pub(crate) fn cargo(self, name: &str) -> Command {
+        let mut command = cargo();
+        command.arg(name).args(match self {
             Profile::Release => ["--profile", "release"],
             Profile::Checked => ["--config", "xtask/checked.toml"],
-        }
+        });
+        command
     }
 
     /// Builds the programs of these packages.
     pub(crate) fn build(self, packages: &[Package]) -> Result<()> {
-        let mut build = cargo();
-        build.arg("build").args(self.arguments());
+        let mut build = self.cargo("build");
         match self {
             Profile::Release => {
                 for package in packages {

@@ -202,8 +202,7 @@ fn of_program(module: &[&str], profile: Profile, rounds: u32, seed: u64) -> Resu
 
 /// The tests of a package, optimised.
 fn checked_test(package: &str) -> Command {
-    let mut test = command::cargo();
-    test.arg("test").args(Profile::Checked.arguments());
+    let mut test = Profile::Checked.cargo("test");
     test.args(["--package", package]);
     test
 }

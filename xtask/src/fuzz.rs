@@ -68,10 +68,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         |name: &&str| options.only.is_empty() || options.only.iter().any(|it| it == name);
     let mut failed = Vec::new();
     for name in NAMES.into_iter().filter(is_wanted) {
-        let mut test = command::cargo();
-        test.args(["test", "--quiet"])
-            .args(Profile::Checked.arguments());
-        test.args(["--lib", "--package", package(name)]);
+        let mut test = Profile::Checked.cargo("test");
+        test.args(["--quiet", "--lib", "--package", package(name)]);
         test.arg(format!("fuzz_{}", name.replace('-', "_")));
         test.args(["--", "--nocapture"]);
         test.env("FADER_FUZZ_INPUTS", options.inputs.to_string());

@@ -51,8 +51,7 @@ pub(crate) fn model(options: &Options) -> Result<bool> {
 fn model_of_database() -> Result<bool> {
     let mut are_good = true;
     for (package, filter) in [("fader-blink", "tests::"), ("fader-database", "models::")] {
-        let mut test = command::cargo();
-        test.arg("test").args(Profile::Checked.arguments());
+        let mut test = Profile::Checked.cargo("test");
         test.args(["--lib", "--package", package]);
         test.args(IN_MUTANTS);
         test.args([filter, "--", "--nocapture"]);
@@ -157,14 +156,9 @@ pub(crate) fn mutants(options: &Mutants) -> Result<bool> {
         let mut test = without_one(tests);
         are_good &= command::watch(test.args(["--", "--nocapture"]), &mut count)?;
     }
-    let mut build = command::cargo();
-    build
-        .args(["build", "--quiet"])
-        .args(Profile::Checked.arguments());
-    build
-        .args(["--package", command::SIMULATOR.name])
-        .args(IN_MUTANTS);
-    command::check(&mut build)?;
+    let mut build = Profile::Checked.cargo("build");
+    build.args(["--quiet", "--package", command::SIMULATOR.name]);
+    command::check(build.args(IN_MUTANTS))?;
     for of in [&[][..], &["cloud"]] {
         let mut simulate = Command::new("target/mutants/debug/fader-simulate");
         simulate.args(of);

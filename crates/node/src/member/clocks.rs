@@ -10,8 +10,8 @@ use super::cluster_links::Lease;
 use super::thread::ChainThread;
 
 impl ChainThread {
-    /// Takes the newest lease, before each job and where there was none for a tick. A lease of
-    /// another incarnation is left, and so is one with an alarm of clocks since its ping (CK-2).
+    /// Takes the newest lease, before each job and after a tick without one. A lease of another
+    /// incarnation is left, and so is one with an alarm of clocks since its ping (CK-2).
     pub(super) fn take_lease(&mut self) {
         let Some(links) = &self.links else {
             return;

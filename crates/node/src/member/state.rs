@@ -61,7 +61,8 @@ pub(crate) struct Shared {
     pub(super) behind: Mutex<Vec<ReplicationLag>>,
     /// What it waits for, and when it said so.
     waits: Mutex<(Vec<WaitReason>, Option<Instant>)>,
-    /// The newest lease that the coordinator gave. The thread takes it when it wakes.
+    /// The newest lease that the coordinator gave. The thread takes it before each job, and after a
+    /// tick without one.
     lease: Mutex<Lease>,
     /// Whether the thread does nothing since there is nothing to do.
     is_at_rest: AtomicBool,
