@@ -11,8 +11,9 @@ def build(folder):
     target, classpath = folder / "target", folder / "classpath.txt"
     goals = ["compile", "dependency:build-classpath"]
     where = [f"-DbuildDirectory={target}", f"-Dmdep.outputFile={classpath}"]
-    subprocess.run(["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", *goals, *where],
-                   cwd=clouds.HERE / "hadoop", check=True, timeout=clouds.INSTALL_SECONDS_MAX)
+    maven = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", "-Dstyle.color=never"]
+    subprocess.run([*maven, *goals, *where], cwd=clouds.HERE / "hadoop", check=True,
+                   timeout=clouds.INSTALL_SECONDS_MAX)
     return f"{target / 'classes'}:{classpath.read_text().strip()}"
 
 
