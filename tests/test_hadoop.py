@@ -1,4 +1,5 @@
-"""Hadoop 3.4.2 and `fader mapreduce streaming`: four jobs, whose parts are equal byte by byte."""
+"""Hadoop 3.4.2 and `fader mapreduce`: four streaming jobs, whose parts are equal byte by byte, and
+two indexes of files, whose lines are."""
 
 import random
 import subprocess
@@ -7,10 +8,11 @@ import textwrap
 
 import pytest
 
-import clouds
+import hadoops
 import server as servers
-from test_mapreduce import parts, write_corpus
+from test_mapreduce import lines, parts, write_corpus
 
+STREAMING = ["org.apache.hadoop.streaming.HadoopStreaming"]
 LIBRARY = "org.apache.hadoop.mapred.lib"
 JOB_SECONDS_MAX = 300
 
@@ -50,21 +52,10 @@ NUMBERED = """
 @pytest.fixture(scope="module")
 def hadoop(tmp_path_factory):
     """Runs a job in Hadoop's own process."""
-    clouds.need("mvn", "java")
-    folder = tmp_path_factory.mktemp("hadoop")
-    classpath = folder / "classpath.txt"
-    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={classpath}"]
-    build = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", *goal]
-    subprocess.run(
-        build, cwd=clouds.HERE / "hadoop", check=True, timeout=clouds.INSTALL_SECONDS_MAX
-    )
+    classes = hadoops.build(tmp_path_factory.mktemp("hadoop"))
 
-    def run(where, *words):
-        own = ["mapreduce.framework.name=local", "fs.defaultFS=file:///"]
-        own += [f"hadoop.tmp.dir={where}/hadoop"]
-        command = ["java", "-cp", classpath.read_text().strip()]
-        command += ["org.apache.hadoop.streaming.HadoopStreaming"]
-        command += [word for setting in own for word in ("-D", setting)] + list(map(str, words))
+    def run(where, job, *words):
+        command = hadoops.command(classes, where, job, *words)
         done = subprocess.run(
             command, cwd=where, capture_output=True, text=True, timeout=JOB_SECONDS_MAX
         )
@@ -83,7 +74,7 @@ def script(folder, name, text):
 def compare(hadoop, tmp_path, *words):
     """The parts of both; the words end with those that Hadoop's generic parser must see first."""
     common = ["-input", tmp_path / "in"]
-    hadoop(tmp_path, *words, *common, "-output", tmp_path / "theirs")
+    hadoop(tmp_path, STREAMING, *words, *common, "-output", tmp_path / "theirs")
     arguments = map(str, [*words, *common, "-output", tmp_path / "ours"])
     servers.fader("mapreduce", "streaming", *arguments, home=tmp_path)
     ours, theirs = parts(tmp_path / "ours"), parts(tmp_path / "theirs")
@@ -148,3 +139,32 @@ def test_separators_and_lines_without_values(hadoop, tmp_path):
         "-D", "mapreduce.output.textoutputformat.separator=;",
         "-files", path, "-mapper", "cat", "-reducer", "numbered.py", "-numReduceTasks", "2",
     )  # fmt: skip
+
+
+# Text in which words and links are easily taken for others.
+PAGES = {
+    "i.html": b"<a href='./a/../x'> one<A HREF = \"a/b/c.html\"> two <a href='#top'> <a href='.'>",
+    "a/i.html": b"\xef\xbb\xbfone <a href='b/c.html#y'> <a href='b/c.html'> <a href='/i?a:b'>\r\n",
+    "a/b/c.html": b"<a href=\n'../../../i.html'> href <a href=none> href='https://x/y#z' //h:1/p",
+    "a/b/d.html": b"one\x0btwo\x0cone <a href=' \xff\xc3\xa9 '> href='a\tb' href=\"'//h/p'\"",
+    "a/e.html": b"href='//h/p' href='a#b' href=\"no end href='f'\nhref='g'\n",
+    "a/empty.html": b"",
+}
+
+
+@pytest.mark.clouds
+@pytest.mark.parametrize("packing", ["unpacked", "packed"])
+@pytest.mark.parametrize("program", ["inverted-index", "reverse-links"])
+def test_indexes_of_files(hadoop, tmp_path, program, packing):
+    for name, text in PAGES.items():
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    job = ["fader.Indexing", program, packing]
+    places = [tmp_path / "in", tmp_path / "theirs"]
+    hadoop(tmp_path, job, "-D", "mapreduce.job.reduces=3", *places)
+    source = f"file://{tmp_path}/in/**"
+    servers.fader("mapreduce", "run", program, "--input", source, "--output", tmp_path / "ours",
+                  home=tmp_path)
+    assert lines(tmp_path / "ours") == lines(tmp_path / "theirs")
+    assert len(lines(tmp_path / "ours")) > 7

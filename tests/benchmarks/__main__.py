@@ -25,6 +25,13 @@ def numbers(text):
     return [int(number) for number in text.split(",")]
 
 
+def parts(text):
+    names = text.split(",")
+    if unknown := set(names) - set(mapreduce.PARTS):
+        raise ValueError(unknown)
+    return names
+
+
 def options():
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("name", choices=BENCHMARKS)
@@ -39,9 +46,12 @@ def options():
     parser.add_argument("--scratch", type=pathlib.Path, default=tempfile.gettempdir())
     parser.add_argument("--keep", type=pathlib.Path,
                         help="what is drawn, and the numbers it is drawn from (delay)")
+    parser.add_argument("--only", type=parts, help="such as index,links (mapreduce)")
     chosen = parser.parse_args()
     if chosen.cpu is not None and chosen.name != "failover":
         parser.error("--cpu is for failover")
+    if chosen.only is not None and chosen.name != "mapreduce":
+        parser.error("--only is for mapreduce")
     if chosen.small:
         chosen.runs = 1
     return chosen

@@ -57,10 +57,14 @@ class Report:
     def promise(self, name, is_kept, promise):
         self._judge(name, f"{'yes' if is_kept else 'no':>10}", is_kept, promise)
 
-    def ratio(self, name, one, other, least):
+    def ratio(self, name, one, other, least=None):
+        """Without `least` nothing is promised."""
         middle, low, high = ratio(one, other)
         figure = f"{middle:>10.4g} x      [{low:.4g}, {high:.4g}]"
-        self._judge(name, figure, least <= middle, f"at least {least} x")
+        if least is None:
+            print(f"{name:<44} {figure}", flush=True)
+        else:
+            self._judge(name, figure, least <= middle, f"at least {least} x")
 
     def at_most(self, name, values, most, unit):
         low, high = interval(values)

@@ -1,6 +1,10 @@
 """Word count and sort by `fader mapreduce`, beside a program of two threads, coreutils, engines
 from PyPI and Hadoop, on the same files. Every output is compared with the first.
 
+Two indexes of small files beside Hadoop, which gives each file a map task, or packs files as Fader
+does; and with the shuffle `queue`. Hadoop runs one map task at a time, unless told. Maven has no
+native library of it: Hadoop starts `ls` for each file that it lists.
+
 A small job runs beside DuckDB's process. Workers with a small share of a core each have as much
 input for each, and take as long as one.
 
@@ -19,9 +23,10 @@ import sys
 import tempfile
 import time
 
-import clouds
+import hadoops
 import server as servers
 from benchmarks import cluster as clusters
+from benchmarks import small_files
 
 BENCH = pathlib.Path(servers.BINARY).parent / "fader-bench"
 MEGABYTES, MEGABYTES_SMALL = 512, 2
@@ -71,6 +76,12 @@ counts.map(lambda pair: f"{pair[0]}\t{pair[1]}").saveAsTextFile("file://" + sys.
 # Each engine with the ratio of times that it must show.
 ENGINES = {"polars": (POLARS, 1), "duckdb": (DUCKDB, 1), "datafusion": (DATAFUSION, 1),
            "pyspark": (PYSPARK, 10)}
+WORD_COUNT = ["org.apache.hadoop.examples.ExampleDriver", "wordcount"]
+# A map task of packed files has at most so many, as Fader's.
+SPLIT_BYTES = 64 << 20
+# The ratio of times that Hadoop must show on small files; it is stopped where that is proven.
+PROVEN = 1.25
+PACKINGS = {"unpacked": 60, "packed": 10}
 SKEWED_MEGABYTES, SKEWED_MEGABYTES_SMALL = 128, 2
 SHARE = 0.2
 WORKERS, WORKERS_SMALL = [1, 2, 4, 8], [1, 2]
@@ -170,10 +181,11 @@ class Sides:
     def out(self):
         return self.folder / f"out-{next(self.numbers)}"
 
-    def fader(self, program, source, memory_mb=1024, parts=8):
+    def fader(self, program, source, memory_mb=1024, parts=8, shuffle="object"):
         out = self.out()
         command = [servers.BINARY, "mapreduce", "run", program, "--input", f"file://{source}",
-                   "--output", f"file://{out}", "--memory", f"{memory_mb}MiB", "--reduces", parts]
+                   "--output", f"file://{out}", "--memory", f"{memory_mb}MiB", "--reduces", parts,
+                   "--shuffle", shuffle]
         taken = measured(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         return taken, sorted(out.glob("part-*"))
 
@@ -198,12 +210,11 @@ class Sides:
         files = sorted(out.glob("part-*")) if out.is_dir() else [out, out.with_suffix(".csv")]
         return taken, [path for path in files if path.exists()]
 
-    def hadoop(self, source, classpath, seconds_max):
+    def hadoop(self, job, source, classes, seconds_max):
         out = self.out()
-        command = ["java", "-Xmx2g", "-cp", classpath, "org.apache.hadoop.examples.ExampleDriver",
-                   "wordcount", "-D", "mapreduce.framework.name=local", "-D",
-                   "fs.defaultFS=file:///", "-D", f"hadoop.tmp.dir={self.folder}/hadoop",
-                   "-D", "mapreduce.job.reduces=8", source, out]
+        settings = ["-D", "mapreduce.job.reduces=8", "-D",
+                    f"mapreduce.input.fileinputformat.split.maxsize={SPLIT_BYTES}"]
+        command = hadoops.command(classes, self.out(), job, *settings, source, out)
         taken = measured(command, seconds_max, stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
         return taken, sorted(out.glob("part-*")) if taken else []
@@ -225,14 +236,6 @@ def engines(name):
     return folder / "bin" / "python"
 
 
-def hadoop_classpath(folder):
-    path = folder / "classpath.txt"
-    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={path}"]
-    subprocess.run(["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", *goal],
-                   cwd=clouds.HERE / "hadoop", check=True, timeout=clouds.INSTALL_SECONDS_MAX)
-    return path.read_text().strip()
-
-
 @contextlib.contextmanager
 def emptied(folder):
     """Outputs of a round go at its end."""
@@ -247,7 +250,7 @@ def count_words(options, report, folder):
     write_words(source, MEGABYTES_SMALL if small else MEGABYTES,
                 VOCABULARY_SMALL if small else VOCABULARY)
     sides = Sides(folder)
-    classpath = None if small else hadoop_classpath(folder)
+    classes = None if small else hadoops.build(folder)
     times, expected = {}, None
     for _ in range(options.runs):
         with emptied(folder):
@@ -258,7 +261,7 @@ def count_words(options, report, folder):
             if not small:
                 for name in ENGINES:
                     found[name] = sides.engine(name, source, 20 * ours)
-                found["hadoop"] = sides.hadoop(source, classpath, 25 * ours)
+                found["hadoop"] = sides.hadoop(WORD_COUNT, source, classes, 25 * ours)
             for name, (one, files) in found.items():
                 limit = (25 if name == "hadoop" else 20) * ours
                 times.setdefault(name, []).append(one[0] if one else limit)
@@ -344,6 +347,49 @@ def count_few_words(options, report, folder):
         report.ratio("word count of 1 MB: DuckDB's time / ours", theirs, ours, 1)
 
 
+def index(options, report, folder):
+    files = small_files.sources_small() if options.small else small_files.sources()
+    index_by(options, report, folder, "inverted-index", files)
+
+
+def links(options, report, folder):
+    files = small_files.pages_small() if options.small else small_files.pages()
+    index_by(options, report, folder, "reverse-links", files)
+
+
+def index_by(options, report, folder, program, files):
+    """Small files by both shuffles, and by Hadoop."""
+    source = folder / program
+    small_files.write(source, files, options.small)
+    sides = Sides(folder)
+    # A small run installs no peer.
+    classes = None if options.small else hadoops.build(folder)
+    times = {}
+    for _ in range(options.runs):
+        with emptied(folder):
+            found = {"object": sides.fader(program, source / "**"),
+                     "queue": sides.fader(program, source / "**", shuffle="queue")}
+            ours = found["object"][0][0]
+            if not options.small:
+                for packing, least in PACKINGS.items():
+                    job = ["fader.Indexing", program, packing]
+                    found[packing] = sides.hadoop(job, source, classes, PROVEN * least * ours)
+            expected = digest(found["object"][1])
+            for name, (taken, parts) in found.items():
+                seconds = taken[0] if taken else PROVEN * PACKINGS[name] * ours
+                times.setdefault(name, []).append(seconds)
+                if taken:
+                    same = digest(parts) == expected
+                    report.promise(f"{program}, {name}: the same lines", same, "always")
+    for name, values in times.items():
+        report.series(f"{program}, {name}", values, "s")
+    report.ratio(f"{program}: time by queue / by object", times["queue"], times["object"])
+    for packing, least in PACKINGS.items():
+        if packing in times:
+            report.ratio(f"{program}: {packing} Hadoop's time / ours", times[packing],
+                         times["object"], least)
+
+
 def of_workers(source, out, count):
     """Seconds of a job by so many workers, each with a share of a core."""
     command = [servers.BINARY, "mapreduce"]
@@ -395,13 +441,11 @@ def share_work(options, report, folder):
         report.ratio(f"{count} workers: one's time / theirs", times[1], times[count], LINEAR)
 
 
+PARTS = {"words": count_words, "memory": bound_memory, "few": count_few_words,
+         "workers": share_work, "index": index, "links": links, "sort": sort_lines}
+
+
 def run(options, report):
-    with tempfile.TemporaryDirectory(prefix="fader-bench-", dir=options.scratch) as folder:
-        folder = pathlib.Path(folder)
-        count_words(options, report, folder)
-        shutil.rmtree(folder / "words")
-        bound_memory(options, report, folder)
-        shutil.rmtree(folder / "skewed")
-        count_few_words(options, report, folder)
-        share_work(options, report, folder)
-        sort_lines(options, report, folder)
+    for name in options.only or PARTS:
+        with tempfile.TemporaryDirectory(prefix="fader-bench-", dir=options.scratch) as folder:
+            PARTS[name](options, report, pathlib.Path(folder))

@@ -46,7 +46,8 @@ pub(crate) struct Options {
     /// told.
     #[arg(long)]
     limit: Option<String>,
-    /// Of `phases`: which runs, by name and with commas between them; all unless told.
+    /// Of `phases`: which runs, by name and with commas between them; all unless told. Of
+    /// `mapreduce`: which parts, of `words`, `memory`, `few`, `workers`, `index`, `links`, `sort`.
     #[arg(long)]
     only: Option<String>,
 }
@@ -88,7 +89,8 @@ enum Name {
     /// follower of etcd, members of Fader 50 ms apart. Needs redis-server and Go.
     Replicas,
     /// Word count and sort by MapReduce, beside a program of two threads, coreutils, Polars, DuckDB
-    /// and Hadoop. Needs Java and Maven, and an hour.
+    /// and Hadoop. Indexes of small files, beside Hadoop. Needs Java and Maven, Debian's package
+    /// linux-source-6.1, the toolchain's component rust-docs, and two hours.
     Mapreduce,
     /// The database in virtual time: 64 clients against one and against a table with one manifest,
     /// the paper's bookstore, prices. Then 64 clients beside Delta Lake's at one S3 server that
@@ -178,6 +180,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             runs: options.runs,
             cpu: options.cpu.as_deref(),
             nodes: options.nodes.as_deref(),
+            only: options.only.as_deref(),
         };
         let mut bench = by_python(Profile::Release, name.get_name(), &how)?;
         if let Some(commit) = &options.before {
@@ -277,6 +280,7 @@ struct Measured<'a> {
     runs: Option<u32>,
     cpu: Option<&'a str>,
     nodes: Option<&'a str>,
+    only: Option<&'a str>,
 }
 
 /// One of the benchmarks that Python drives, with binaries that are built already.
@@ -298,6 +302,9 @@ fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<Command
     }
     if let Some(nodes) = how.nodes {
         bench.args(["--nodes", nodes]);
+    }
+    if let Some(only) = how.only {
+        bench.args(["--only", only]);
     }
     if name == "delay" {
         bench.args(["--keep", DELAY]);

@@ -73,8 +73,8 @@ enum Task {
     Upgrade,
     /// Runs the suites of conformance on servers that take minutes to build (MinIO and
     /// fake-gcs-server). Attacks databases on MinIO, ElasticMQ and Azurite through Toxiproxy, and
-    /// kills their clients. Compares four streaming jobs with Hadoop's, and the meter of 10,000
-    /// calls with a proxy before gofakes3. Needs Go, Java, Maven and Node.
+    /// kills their clients. Compares four streaming jobs and two indexes with Hadoop's, and the
+    /// meter of 10,000 calls with a proxy before gofakes3. Needs Go, Java, Maven and Node.
     Clouds,
     /// Asks ElasticMQ and Fader the same by scripts of calls, and says what differs and is not in
     /// docs/reference/compatibility/sqs.md. Needs Java and Maven.

@@ -101,13 +101,18 @@ struct LinksOfObject;
 
 impl Map for LinksOfObject {
     fn map(&mut self, batch: &Batch<'_>, out: &mut dyn Emit) -> Outcome<()> {
-        for link in links(batch.bytes) {
+        for link in links_of(*batch) {
             if let Some(target) = target(batch.source, link) {
                 out.emit(&target, batch.source.as_bytes());
             }
         }
         Ok(())
     }
+}
+
+/// The links of each record by itself: records may be in any batches.
+pub(super) fn links_of(batch: Batch<'_>) -> impl Iterator<Item = &[u8]> {
+    batch.records().flat_map(|(_, record)| links(record))
 }
 
 /// The values of `href` attributes.

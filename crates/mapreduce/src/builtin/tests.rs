@@ -1,7 +1,8 @@
 //! Words, links and the arguments of programs.
 
-use super::indexing::{links, target};
+use super::indexing::{links, links_of, target};
 use super::*;
+use crate::user::Batch;
 
 #[test]
 fn words_stand_between_six_kinds_of_space() {
@@ -25,6 +26,26 @@ fn links_are_the_values_of_href() {
     let found: Vec<&[u8]> = links(html).collect();
     let expected: [&[u8]; 2] = [b"x.html", b"../y#z"];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn links_are_the_same_in_any_batches() {
+    let lines: [&[u8]; 3] = [b"href=\"no end\n", b"href='x' href=\n", b"'y'\n"];
+    let whole = lines.concat();
+    let batch = |bytes| Batch {
+        source: "i.html",
+        input: 0,
+        offset: 0,
+        bytes,
+        is_lines: true,
+    };
+    let together: Vec<&[u8]> = links_of(batch(&whole)).collect();
+    let apart: Vec<&[u8]> = lines
+        .into_iter()
+        .flat_map(|line| links_of(batch(line)))
+        .collect();
+    assert_eq!(together, apart);
+    assert_eq!(apart, [b"x"]);
 }
 
 #[test]
