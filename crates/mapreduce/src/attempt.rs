@@ -98,7 +98,7 @@ async fn work(attempt: &Attempt<'_>) -> Outcome<()> {
             map::map(attempt, &plan).await?
         }
         Phase::Reduce => {
-            let (_, list) = job.list().await?;
+            let list = job.list().await?;
             reduce::reduce(attempt, &list).await?
         }
     };

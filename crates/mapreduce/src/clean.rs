@@ -92,7 +92,9 @@ impl Output {
                 break;
             }
         }
-        let listed = store.repeated(|| domains.list()).await?;
+        let mut listed = store.repeated(|| domains.list()).await?;
+        // The first domain of a job goes last: the ticket of this turn is in it.
+        listed.sort_by(|one, other| other.cmp(one));
         for domain in listed.iter().filter(|domain| domain.starts_with(&names)) {
             let deleted = store.repeated(|| domains.delete(domain)).await;
             cleaned.services += usize::from(is_done(deleted)?);

@@ -55,9 +55,9 @@ pub(crate) struct DataObject {
     /// Of a reduce attempt: the number of its output.
     #[serde(default, skip_serializing_if = "is_part")]
     pub(crate) output: u8,
-    /// Of a map attempt: the run of each partition.
+    /// Of a map attempt: the runs that have records, each with its partition, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<(u32, Run)>,
 }
 
 fn is_part(output: &u8) -> bool {

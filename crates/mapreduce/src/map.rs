@@ -184,7 +184,8 @@ async fn keep(attempt: &Attempt<'_>, feeder: &mut Feeder, manifest: &mut Manifes
         let name = manifest.objects.len().to_string();
         let mut object = attempt.keep(&name, segment.bytes).await?;
         object.records = segment.runs.iter().map(|run| run.records).sum();
-        object.runs = segment.runs;
+        let runs = (0..).zip(segment.runs);
+        object.runs = runs.filter(|(_, run)| 0 < run.records).collect();
         manifest.objects.push(object);
     }
     Ok(())

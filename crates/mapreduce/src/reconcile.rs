@@ -3,6 +3,8 @@
 //! Invariants:
 //! - MR-7 a task is sent again only when the worker itself saw its beat stand still for a lease, by
 //!   its own monotonic clock.
+//! - MR-9 a turn that another worker took is taken again only when its ticket stood still for a
+//!   lease, by the same clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,6 +21,10 @@ const BACKUP_MIN: Duration = Duration::from_secs(1);
 pub(crate) struct Watch {
     /// The beat of each, since when it stands still, and since when it runs.
     seen: BTreeMap<Task, (String, Duration, Duration)>,
+    /// The ticket of each turn, and since when it stands still.
+    turns: BTreeMap<&'static str, (u64, Duration)>,
+    /// Before this time it does not look again.
+    pub(crate) next: Duration,
 }
 
 /// What a worker wants to do.
@@ -75,6 +81,21 @@ impl Watch {
         let late = oldest.filter(|(_, age)| bound.is_some_and(|bound| bound < *age));
         wishes.backup = late.map(|(task, _)| task).filter(|_| !has_waiting);
         wishes
+    }
+
+    /// Whether the worker may take a turn that another took: it was not done within a lease.
+    pub(crate) fn may_take(
+        &mut self,
+        turn: &'static str,
+        ticket: u64,
+        now: Duration,
+        lease: Duration,
+    ) -> bool {
+        let seen = self.turns.entry(turn).or_insert((ticket, now));
+        if seen.0 != ticket {
+            *seen = (ticket, now);
+        }
+        lease <= now.saturating_sub(seen.1)
     }
 
     /// Tasks were sent, perhaps by another worker: each has another lease.

@@ -107,39 +107,39 @@ pub(crate) async fn reduce(attempt: &Attempt<'_>, list: &List) -> Outcome<Manife
 
 /// The runs of the attempt's partition.
 async fn sources(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
-    let partition = attempt.task.number as usize;
     let mut sources = Vec::new();
-    for (task, attempt_id, manifest) in attempts(attempt, list).await? {
-        for object in &manifest.objects {
-            let run = object.runs.get(partition).copied();
-            let run = run.ok_or_else(|| Failure::task("a manifest lacks a partition"))?;
-            if 0 < run.records {
-                let at = key(attempt.job.id(), task, &attempt_id, &object.name);
-                sources.push(Source {
-                    ranges: vec![(Place::Object(at, run.offset), run.bytes)],
-                    bytes: run.bytes,
-                    records: run.records,
-                });
-            }
+    if !attempt.job.has(Guard::ListOnly) {
+        for (task, id, manifest) in all_attempts(attempt.job, list).await? {
+            sources.extend(sources_of(attempt, task, &id, &manifest));
         }
+        return Ok(sources);
+    }
+    for (number, winner) in (0..).zip(&list.maps) {
+        let task = Phase::Map.task(number);
+        let found = sources_of(attempt, task, &winner.attempt, &winner.manifest);
+        sources.extend(found);
     }
     Ok(sources)
 }
 
-/// The attempts whose runs are merged: those of the list.
-pub(crate) async fn attempts(
-    attempt: &Attempt<'_>,
-    list: &List,
-) -> Outcome<Vec<(Task, String, Manifest)>> {
-    if !attempt.job.has(Guard::ListOnly) {
-        return all_attempts(attempt.job, list).await;
-    }
-    let maps = list.maps.iter().zip(0..);
-    let of = |(winner, number): (&Winner, u32)| {
-        let task = Phase::Map.task(number);
-        (task, winner.attempt.clone(), winner.manifest.clone())
-    };
-    Ok(maps.map(of).collect())
+/// The runs of the attempt's partition that a map attempt wrote.
+fn sources_of<'a>(
+    attempt: &'a Attempt<'_>,
+    task: Task,
+    map: &'a str,
+    manifest: &'a Manifest,
+) -> impl Iterator<Item = Source> + 'a {
+    let partition = attempt.task.number;
+    manifest.objects.iter().filter_map(move |object| {
+        let found = object.runs.binary_search_by_key(&partition, |run| run.0);
+        let run = object.runs.get(found.ok()?)?.1;
+        let at = key(attempt.job.id(), task, map, &object.name);
+        Some(Source {
+            ranges: vec![(Place::Object(at, run.offset), run.bytes)],
+            bytes: run.bytes,
+            records: run.records,
+        })
+    })
 }
 
 /// Attempts of all map tasks, winners or not: what a guard that is missing takes for winners.

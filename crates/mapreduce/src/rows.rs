@@ -29,6 +29,9 @@ const RETENTION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// Queues that are created at once.
 const CREATIONS: usize = 16;
 
+/// Calls that send tasks at once.
+const SENDS: usize = 32;
+
 /// The phases of a job, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
@@ -358,25 +361,31 @@ impl Rows {
         }
     }
 
-    /// Raises the ticket; whether this worker did, and no other.
-    pub(crate) async fn raise_ticket(&self) -> Result<bool> {
-        let domain = self.domain(0);
-        let found = self.get(&domain, "ticket").await?;
-        let before = found.into_iter().find(|attribute| attribute.name == "n");
-        if !self.guards.has(Guard::TicketIsFree) && before.is_some() {
+    /// How often a ticket was raised.
+    pub(crate) async fn ticket(&self, ticket: &str) -> Result<u64> {
+        let found = self.get(&self.domain(0), ticket).await?;
+        let number = found.into_iter().find(|attribute| attribute.name == "n");
+        Ok(number.map_or(0, |number| number.value.parse().unwrap_or_default()))
+    }
+
+    /// Raises a ticket from this number; whether this worker did, and no other.
+    pub(crate) async fn raise_ticket(&self, ticket: &str, before: u64) -> Result<bool> {
+        if !self.guards.has(Guard::TicketIsFree) && 0 < before {
             return Ok(false);
         }
-        let number: Option<u64> = before.as_ref().and_then(|ticket| ticket.value.parse().ok());
-        let next = number.map_or(1_u64, |number| number + 1);
+        let name = "n".to_owned();
         let condition = match before {
-            Some(attribute) => Expected::Value(attribute),
-            None => Expected::Absent("n".to_owned()),
+            0 => Expected::Absent(name),
+            number => Expected::Value(Attribute {
+                name,
+                value: number.to_string(),
+            }),
         };
         let put = ItemPut {
-            name: "ticket".to_owned(),
-            attributes: vec![one("n", next.to_string())],
+            name: ticket.to_owned(),
+            attributes: vec![one("n", (before + 1).to_string())],
         };
-        match self.put_item(&domain, put, Some(&condition)).await {
+        match self.put_item(&self.domain(0), put, Some(&condition)).await {
             Ok(()) => Ok(true),
             // Perhaps raised: the others wait, and so does this worker.
             Err(error) if matches!(error.kind, ErrorKind::Precondition | ErrorKind::Ambiguous) => {
@@ -389,13 +398,14 @@ impl Rows {
     /// Sends tasks to workers. A message that is lost is sent again by a reconciler.
     pub(crate) async fn send(&self, phase: Phase, orders: &[Order]) -> Result<()> {
         let queue = self.queue(phase);
-        for orders in orders.chunks(fader_cloud::MESSAGES_MAX) {
-            let body = |order| serde_json::to_string(order).expect("an order is plain JSON");
-            self.store
-                .send(&queue, orders.iter().map(body).collect())
-                .await?;
-        }
-        Ok(())
+        let body = |order| serde_json::to_string(order).expect("an order is plain JSON");
+        let sends = orders.chunks(fader_cloud::MESSAGES_MAX).map(|orders| {
+            let bodies = orders.iter().map(body).collect();
+            self.store.send(&queue, bodies)
+        });
+        let sends: Vec<_> = sends.collect();
+        let sent = stream::iter(sends).buffered(SENDS).try_collect::<Vec<()>>();
+        sent.await.map(drop)
     }
 }
 

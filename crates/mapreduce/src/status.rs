@@ -116,8 +116,11 @@ impl Output {
         let manifests = list.maps.iter().map(|winner| &winner.manifest);
         for manifest in manifests {
             for object in &manifest.objects {
-                let runs = partitions.iter_mut().zip(&object.runs);
-                runs.for_each(|(sum, run)| *sum += run.bytes);
+                for (partition, run) in &object.runs {
+                    if let Some(sum) = partitions.get_mut(*partition as usize) {
+                        *sum += run.bytes;
+                    }
+                }
             }
             for sent in &manifest.sent {
                 let sent = partitions.iter_mut().zip(sent);

@@ -17,13 +17,14 @@ use crate::input::Inputs;
 use crate::job::{Definition, JobId, Output, Register, list_key, prefix};
 use crate::plan::Plan;
 use crate::publish::{PARTS, UPLOAD_BYTES};
+use crate::reconcile::Watch;
 use crate::reduce::{List, Winner};
 use crate::rows::{Order, Phase, Rows, Task};
-use crate::store::Store;
+use crate::store::{Store, if_there};
 use crate::user::Code;
 
 /// Manifests that are read at once.
-const READS: usize = 16;
+pub(crate) const READS: usize = 64;
 
 /// A job as its worker sees it.
 #[derive(Debug)]
@@ -79,10 +80,11 @@ impl Job {
         (self.memory as u64 / 8).max(64 << 10)
     }
 
-    /// Parts that are created at once: no task runs then. Each holds a piece of an upload, and an
-    /// object of which the next piece begins.
-    pub(crate) fn parts_max(&self) -> usize {
-        (self.memory / (2 * UPLOAD_BYTES)).clamp(1, PARTS)
+    /// Parts of at most so many bytes that are created at once: no task runs then. Each holds its
+    /// bytes, or a piece of an upload, and an object of which the next piece begins.
+    pub(crate) fn parts_max(&self, bytes: u64) -> usize {
+        let held = bytes.min(self.part_bytes_max().max(UPLOAD_BYTES as u64)) as usize;
+        (self.memory / (2 * held.max(1))).clamp(1, PARTS)
     }
 
     pub(crate) fn has(&self, guard: Guard) -> bool {
@@ -157,24 +159,47 @@ impl Job {
         Ok(plan)
     }
 
-    /// The list, and whether this call created it.
+    /// The list.
     ///
     /// # Errors
     /// `Task`: it is not there.
-    pub(crate) async fn list(&self) -> Outcome<(bool, Arc<List>)> {
-        if let Some(list) = self.known().list.clone() {
-            return Ok((false, list));
-        }
-        let list: Arc<List> = Arc::new(self.needed(&list_key(self.id())).await?);
-        self.known().list = Some(list.clone());
-        Ok((false, list))
+    pub(crate) async fn list(&self) -> Outcome<Arc<List>> {
+        let key = list_key(self.id());
+        let found = self.find_list().await?;
+        found.ok_or_else(|| Failure::task(format!("{key} is missing")))
     }
 
-    /// Creates the list of winners; the one that is there if another worker did.
-    pub(crate) async fn make_list(
+    /// The list, if it is there.
+    pub(crate) async fn find_list(&self) -> Outcome<Option<Arc<List>>> {
+        if let Some(list) = self.known().list.clone() {
+            return Ok(Some(list));
+        }
+        let found = self.store().json(&list_key(self.id())).await?;
+        let found = found.map(Arc::new);
+        self.known().list = found.clone();
+        Ok(found)
+    }
+
+    /// Raises the ticket of a turn, for what one worker is enough for: freely up to `free`. Its
+    /// number before; `None`: another worker does it now.
+    pub(crate) async fn takes(
         &self,
-        winners: Vec<(String, u64)>,
-    ) -> Outcome<(bool, Arc<List>)> {
+        turn: &'static str,
+        free: u64,
+        watch: &mut Watch,
+    ) -> Outcome<Option<u64>> {
+        let ticket = if_there(self.rows.ticket(turn).await)?;
+        let ticket = ticket.ok_or(Failure::Over)?;
+        let now = self.store().0.runtime.clock.monotonic();
+        if ticket > free && !watch.may_take(turn, ticket, now, self.lease()) {
+            return Ok(None);
+        }
+        let is_first = self.rows.raise_ticket(turn, ticket).await?;
+        Ok(Some(ticket).filter(|_| is_first))
+    }
+
+    /// Creates the list of winners. Whether no other worker did.
+    pub(crate) async fn make_list(&self, winners: Vec<(String, u64)>) -> Outcome<bool> {
         let tasks = (0..).map(|number| Phase::Map.task(number));
         let reads = winners.into_iter().zip(tasks);
         let reads = reads.map(|((attempt, _), task)| async move {
@@ -188,8 +213,8 @@ impl Job {
             .store()
             .create(&list_key(self.id()), &text.into())
             .await?;
-        let (_, list) = self.list().await?;
-        Ok((created.is_some(), list))
+        self.list().await?;
+        Ok(created.is_some())
     }
 
     /// The phase that the job is in, as far as this worker knows, with the number of its tasks.

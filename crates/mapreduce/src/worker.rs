@@ -22,7 +22,7 @@ use crate::failure::{Failure, Outcome, shortened};
 use crate::guard::{Guard, Guards};
 use crate::input::Inputs;
 use crate::job::{Output, Register, Standing, State};
-use crate::publish::{publish, winners};
+use crate::publish::{TRIES_MAX, publish, winners};
 use crate::reconcile::Watch;
 use crate::rows::{Order, Phase, Row, Rows, Task, one};
 use crate::store::is_passing;
@@ -33,6 +33,12 @@ use crate::view::Job;
 const PAUSE: Duration = Duration::from_millis(20);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// The turn of sending tasks again.
+const AGAIN: &str = "ticket";
+
+/// A worker looks at the rows again after so much for each.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a worker brings with it.
 #[derive(Clone, Debug)]
@@ -137,20 +143,31 @@ impl Worker {
         if job.output.standing(job.id()).await? == Standing::Running {
             job.rows.create().await?;
         }
-        self.work().await?;
+        let mut watch = Watch::default();
+        self.work(&mut watch).await?;
         let register = job.output.register().await?;
         let register = register.unwrap_or_else(|| job.register.clone());
         let is_publishing = register.job == *job.id() && register.state == State::Publishing;
         if !is_publishing || job.output.is_complete().await? {
+            self.await_turn_to_clean(&mut watch).await;
             job.output.clean_job(job.id()).await?;
         }
         Ok(register)
     }
 
-    async fn work(&self) -> Result<()> {
+    /// Waits while another worker cleans: the domain with the ticket goes last. All clean after it
+    /// what they wrote late.
+    async fn await_turn_to_clean(&self, watch: &mut Watch) {
+        let mut tries = 1;
+        while let Ok(None) = self.job.takes("clean", 0, watch).await {
+            self.job.store().pause(tries).await;
+            tries = (tries + 1).min(TRIES_MAX);
+        }
+    }
+
+    async fn work(&self, watch: &mut Watch) -> Result<()> {
         let job = &self.job;
         let mut running = Running::new();
-        let mut watch = Watch::default();
         let mut pause = PAUSE;
         loop {
             match job.output.standing(job.id()).await? {
@@ -160,12 +177,12 @@ impl Worker {
                         return Ok(());
                     }
                     running.clear();
-                    self.publish().await?;
+                    self.publish(watch).await?;
                     continue;
                 }
                 Standing::Running => {}
             }
-            let has_moved = match self.look(&mut watch).await {
+            let has_moved = match self.look(watch).await {
                 Ok(has_moved) => has_moved,
                 Err(failure) => self.survive(failure).await?,
             };
@@ -242,7 +259,15 @@ impl Worker {
     async fn look(&self, watch: &mut Watch) -> Outcome<bool> {
         let job = &self.job;
         let (phase, count) = job.phase();
+        if phase == Phase::Map && job.find_list().await?.is_some() {
+            return Ok(true);
+        }
+        let now = job.store().0.runtime.clock.monotonic();
+        if now < watch.next {
+            return Ok(false);
+        }
         let rows = job.rows.all(phase).await?.ok_or(Failure::Over)?;
+        watch.next = now + (LOOK * rows.len() as u32).min(job.lease() / 3);
         let mut found = winners(&rows, count);
         if !job.has(Guard::AllTasks) && !rows.is_empty() {
             found = found.or_else(|| rows.values().map(Row::lap).collect());
@@ -256,15 +281,17 @@ impl Worker {
         match phase {
             Phase::Plan => drop(job.plan().await?),
             Phase::Map => {
-                let (is_new, _) = job.make_list(winners).await?;
-                if is_new {
+                if job.takes("list", 0, watch).await?.is_none() {
+                    return Ok(false);
+                }
+                if job.make_list(winners).await? {
                     job.send_all(Phase::Reduce, job.definition().reduces)
                         .await?;
                 }
             }
             Phase::Reduce => {
                 if !job.has(Guard::DecideFirst) {
-                    publish(job).await?;
+                    publish(job, watch).await?;
                 }
                 job.output.decide(job.id(), State::Publishing, "").await?;
             }
@@ -312,7 +339,8 @@ impl Worker {
         let share = runtime.random() % 1024;
         let pause = job.lease() / 64 * share as u32 / 1024;
         runtime.clock.sleep(pause).await;
-        let is_first = job.rows.raise_ticket().await?;
+        let ticket = job.rows.ticket(AGAIN).await?;
+        let is_first = job.rows.raise_ticket(AGAIN, ticket).await?;
         watch.sent(runtime.clock.monotonic());
         if !is_first {
             return Ok(false);
@@ -329,8 +357,8 @@ impl Worker {
         Ok(true)
     }
 
-    async fn publish(&self) -> Result<()> {
-        match publish(&self.job).await {
+    async fn publish(&self, watch: &mut Watch) -> Result<()> {
+        match publish(&self.job, watch).await {
             Ok(()) => Ok(()),
             Err(Failure::Job(text)) => Err(Error::new(ErrorKind::Precondition, text)),
             Err(failure) => self.survive(failure).await.map(|_| ()),

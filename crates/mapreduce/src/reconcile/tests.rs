@@ -79,3 +79,18 @@ fn the_oldest_task_gets_a_backup_when_none_waits() {
         "one is enough"
     );
 }
+
+/// MR-9.
+#[test]
+fn a_turn_that_another_took_is_free_after_a_lease() {
+    let mut watch = Watch::default();
+    let mut may = |ticket, seconds| {
+        let now = Duration::from_secs(seconds);
+        watch.may_take("list", ticket, now, LEASE)
+    };
+    assert!(!may(1, 5), "another worker took it");
+    assert!(!may(1, 34));
+    assert!(may(1, 35), "it stood still for a lease");
+    assert!(!may(2, 36), "another worker repeats it");
+    assert!(may(2, 66));
+}

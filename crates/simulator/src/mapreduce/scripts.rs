@@ -22,8 +22,10 @@ use crate::cloud::Failure;
 type Script = fn(Guards) -> Option<Failure>;
 
 /// The scripts, each with the rule that it needs.
-pub(super) const SCRIPTS: [(Guard, Script); 10] = [
+pub(super) const SCRIPTS: [(Guard, Script); 12] = [
+    (Guard::ListOnly, a_losers_runs),
     (Guard::LosersDropped, a_losers_messages),
+    (Guard::AttemptsBits, a_losers_messages),
     (Guard::WinnersCounts, a_losers_counts),
     (Guard::RepeatsStay, the_only_copy),
     (Guard::WinningPlan, another_plan),
@@ -205,6 +207,19 @@ fn slow() -> Profile {
         call.latency = Latency::Constant(Duration::from_millis(20));
     }
     profile
+}
+
+/// The manifest of a loser is there, and what it names is gone.
+fn a_losers_runs(guards: Guards) -> Option<Failure> {
+    let stage = Stage::new(guards, Profile::default(), &["a b\n"]);
+    stage.play(Duration::from_secs(24 * 60 * 60), async {
+        let (_, actor, register) = stage.begin().await;
+        let below = format!("_fader/{}/m-00000/{LOSER}", register.job);
+        let object = r#"{"name":"0","bytes":9,"records":1,"crc32c":0,"runs":[[0,[0,9,1]]]}"#;
+        let manifest = format!(r#"{{"objects":[{object}]}}"#);
+        stage.put(&format!("{below}/manifest"), &manifest).await;
+        stage.end(&actor).await
+    })
 }
 
 /// Messages of a loser are in the queue, before those of the winner with the same sequences.
