@@ -1,8 +1,8 @@
 //! Publication: parts are created from the winners of the reduce tasks, then `_SUCCESS`.
 //!
-//! The register said publishing before. A ticket gives chunks of tasks to workers, then the end to
-//! one: it creates parts that are missing, compares those of others with the winners, and creates
-//! `_SUCCESS`.
+//! The register said publishing before. A ticket gives chunks of tasks to workers, which create
+//! their parts. The last turn is one worker's: it creates parts that are missing, compares those of
+//! others with the winners, and creates `_SUCCESS`.
 //!
 //! Invariants:
 //! - MR-8 a part is created, never overwritten; `_SUCCESS` after all parts were acknowledged.
