@@ -135,22 +135,24 @@ def write_lines(folder, megabytes):
         (folder / f"f{number:04}").write_bytes(b"".join(line + b"\n" for line in lines))
 
 
-def measured(command, seconds_max=PEER_SECONDS_MAX, **more):
+def measured(command, seconds_max=PEER_SECONDS_MAX):
     """Seconds, and the greatest memory in MB, of a process; `None` if it was stopped."""
     begun = time.monotonic()
-    process = subprocess.Popen(list(map(str, command)), **more)
-    while True:
-        found, status, usage = os.wait4(process.pid, os.WNOHANG)
-        taken = time.monotonic() - begun
-        if found:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            assert process.returncode == 0, command
-            return taken, usage.ru_maxrss / 1024
-        if seconds_max < taken:
-            process.kill()
-            process.wait()
-            return None
-        time.sleep(0.005)
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(list(map(str, command)), stdout=said, stderr=said)
+        while True:
+            found, status, usage = os.wait4(process.pid, os.WNOHANG)
+            taken = time.monotonic() - begun
+            if found:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                said.seek(0)
+                assert process.returncode == 0, (command, process.returncode, said.read()[-4000:])
+                return taken, usage.ru_maxrss / 1024
+            if seconds_max < taken:
+                process.kill()
+                process.wait()
+                return None
+            time.sleep(0.005)
 
 
 def digest(paths):
@@ -186,7 +188,7 @@ class Sides:
         command = [servers.BINARY, "mapreduce", "run", program, "--input", f"file://{source}",
                    "--output", f"file://{out}", "--memory", f"{memory_mb}MiB", "--reduces", parts,
                    "--shuffle", shuffle]
-        taken = measured(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        taken = measured(command)
         return taken, sorted(out.glob("part-*"))
 
     def two_threads(self, source):
@@ -204,7 +206,7 @@ class Sides:
     def engine(self, name, source, seconds_max):
         out = self.out()
         command = [engines(name), "-c", ENGINES[name][0], source, out]
-        taken = measured(command, seconds_max, stderr=subprocess.DEVNULL)
+        taken = measured(command, seconds_max)
         if not taken:
             return taken, []
         files = sorted(out.glob("part-*")) if out.is_dir() else [out, out.with_suffix(".csv")]
@@ -215,8 +217,7 @@ class Sides:
         settings = ["-D", "mapreduce.job.reduces=8", "-D",
                     f"mapreduce.input.fileinputformat.split.maxsize={SPLIT_BYTES}"]
         command = hadoops.command(classes, self.out(), job, *settings, source, out)
-        taken = measured(command, seconds_max, stdout=subprocess.DEVNULL,
-                         stderr=subprocess.DEVNULL)
+        taken = measured(command, seconds_max)
         return taken, sorted(out.glob("part-*")) if taken else []
 
     def sort(self, source):
