@@ -71,9 +71,9 @@ pub async fn forecast(definition: &Definition, inputs: &dyn Inputs) -> Result<Fo
         (RequestKind::QueueSend, tasks.div_ceil(10) + 2),
         (RequestKind::QueueReceive, tasks),
         (RequestKind::QueueRemove, tasks),
-        // A row is read, and put at the start and by the winner.
-        (RequestKind::DomainRead, tasks),
-        (RequestKind::DomainWrite, 2 * tasks),
+        // A row is read, and put at the start and by the winner. Four turns have a ticket.
+        (RequestKind::DomainRead, tasks + 4),
+        (RequestKind::DomainWrite, 2 * tasks + 4),
     ];
     Ok(Forecast {
         objects: objects.len() as u64,

@@ -364,8 +364,11 @@ impl Rows {
     /// How often a ticket was raised.
     pub(crate) async fn ticket(&self, ticket: &str) -> Result<u64> {
         let found = self.get(&self.domain(0), ticket).await?;
-        let number = found.into_iter().find(|attribute| attribute.name == "n");
-        Ok(number.map_or(0, |number| number.value.parse().unwrap_or_default()))
+        let Some(number) = found.into_iter().find(|attribute| attribute.name == "n") else {
+            return Ok(0);
+        };
+        let malformed = |_| Error::new(ErrorKind::Malformed, format!("ticket {ticket}: no number"));
+        number.value.parse().map_err(malformed)
     }
 
     /// Raises a ticket from this number; whether this worker did, and no other.
