@@ -442,8 +442,9 @@ def share_work(options, report, folder):
         report.ratio(f"{count} workers: one's time / theirs", times[1], times[count], LINEAR)
 
 
+# Those that need a corpus of others are last.
 PARTS = {"words": count_words, "memory": bound_memory, "few": count_few_words,
-         "workers": share_work, "index": index, "links": links, "sort": sort_lines}
+         "workers": share_work, "sort": sort_lines, "index": index, "links": links}
 
 
 def run(options, report):
