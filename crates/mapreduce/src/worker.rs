@@ -34,9 +34,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// The turn of sending tasks again.
-const AGAIN: &str = "ticket";
-
 /// A worker looks at the rows again after so much for each.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -339,10 +336,9 @@ impl Worker {
         let share = runtime.random() % 1024;
         let pause = job.lease() / 64 * share as u32 / 1024;
         runtime.clock.sleep(pause).await;
-        let ticket = job.rows.ticket(AGAIN).await?;
-        let is_first = job.rows.raise_ticket(AGAIN, ticket).await?;
+        let taken = job.takes("ticket", u64::MAX, watch).await?;
         watch.sent(runtime.clock.monotonic());
-        if !is_first {
+        if taken.is_none() {
             return Ok(false);
         }
         job.rows.send(phase, &wishes.again).await?;
