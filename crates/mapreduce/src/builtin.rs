@@ -15,6 +15,7 @@ mod counting;
 mod indexing;
 mod lines;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::failure::{Failure, Outcome};
@@ -79,27 +80,26 @@ impl Library for BuiltIn {
 }
 
 /// The words of bytes: what stands between space, TAB, LF, VT, FF and CR.
-pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = bytes;
+pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
     std::iter::from_fn(move || {
-        let begin = rest.iter().position(|byte| !is_space(*byte))?;
-        let word = &rest[begin..];
-        let end = word_end(word);
-        rest = &word[end..];
-        Some(&word[..end])
+        let rest = bytes.get(at..)?;
+        let begin = at + rest.iter().position(|byte| !is_space(*byte))?;
+        at = begin + word_end(&bytes[begin..]);
+        Some(begin..at)
     })
 }
 
-/// Where the first word ends. Eight bytes are looked at together.
+/// Where the first word ends. Sixteen bytes are looked at together: most words end there.
 #[inline]
 fn word_end(bytes: &[u8]) -> usize {
     let mut rest = bytes;
-    while let Some(eight) = rest.first_chunk::<8>() {
-        let spaces = spaces(u64::from_le_bytes(*eight));
+    while let Some(some) = rest.first_chunk::<16>() {
+        let spaces = spaces(u128::from_le_bytes(*some));
         if spaces != 0 {
             return bytes.len() - rest.len() + spaces.trailing_zeros() as usize / 8;
         }
-        rest = &rest[8..];
+        rest = &rest[16..];
     }
     let left = rest.iter().position(|byte| is_space(*byte));
     left.map_or(bytes.len(), |left| bytes.len() - rest.len() + left)
@@ -107,13 +107,13 @@ fn word_end(bytes: &[u8]) -> usize {
 
 /// The highest bit of each byte that is a space. No sum of seven bits reaches the next byte.
 #[inline]
-fn spaces(eight: u64) -> u64 {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let low = eight & (0x7f * EACH);
+fn spaces(some: u128) -> u128 {
+    const EACH: u128 = u128::from_le_bytes([1; 16]);
+    let low = some & (0x7f * EACH);
     let is_not_blank = (low ^ (0x20 * EACH)) + 0x7f * EACH;
     let from_tab = low + (0x80 - 0x09) * EACH;
     let past_return = low + (0x80 - 0x0e) * EACH;
-    (!is_not_blank | from_tab & !past_return) & !eight & (0x80 * EACH)
+    (!is_not_blank | from_tab & !past_return) & !some & (0x80 * EACH)
 }
 
 #[inline]

@@ -88,7 +88,7 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
         definition.reduces,
         plan.ranges.clone(),
         definition.codec,
-        job.memory / 3,
+        job.take_room(),
     );
     let feeder = Feeder {
         mapper: job.code.mapper(&attempt.context())?,
@@ -157,6 +157,7 @@ async fn feed(attempt: &Attempt<'_>, split: &Split, mut feeder: Feeder) -> Outco
     (feeder, ()) = compute(attempt, feeder, Feeder::finish).await?;
     keep(attempt, &mut feeder, &mut manifest).await?;
     manifest.counters = feeder.table.counters();
+    attempt.job.keep_room(feeder.table.into_room());
     Ok(manifest)
 }
 

@@ -66,6 +66,7 @@ pub(crate) struct Source {
 /// Runs a reduce attempt.
 pub(crate) async fn reduce(attempt: &Attempt<'_>, list: &List) -> Outcome<Manifest> {
     let job = attempt.job;
+    job.drop_rooms();
     let mut sources = match job.definition().shuffle {
         Shuffle::Object => sources(attempt, list).await?,
         Shuffle::Queue => queue::gather(attempt, list).await?,

@@ -1,6 +1,8 @@
 //! Sorts pairs by partition, key and value. Most comparisons end at the first eight bytes of a key,
 //! which stand beside it.
 
+use std::ops::Range;
+
 /// A pair in a buffer: its key, then its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
@@ -45,12 +47,19 @@ pub(crate) fn prefix(key: &[u8]) -> u64 {
     first(key).swap_bytes()
 }
 
-/// The first sixteen bytes of a key, or all with zeros behind them. A copy of so few bytes, whose
-/// number is not known before, would take several times as long.
+/// The first sixteen bytes of a key, or all with zeros behind them, the first lowest. Bytes behind
+/// it in its text are read with it. To copy a number of bytes that varies takes several times as
+/// long.
 #[inline]
-pub(crate) fn head(key: &[u8]) -> [u8; 16] {
+pub(crate) fn head(text: &[u8], key: Range<usize>) -> u128 {
+    let size = key.len();
+    if let Some(head) = text.get(key.start..).and_then(|rest| rest.first_chunk()) {
+        let over = 8 * 16_usize.saturating_sub(size) as u32;
+        return u128::from_le_bytes(*head) & u128::MAX.checked_shr(over).unwrap_or(0);
+    }
+    let key = &text[key];
     let rest = key.get(8..).map_or(0, first);
-    (u128::from(rest) << 64 | u128::from(first(key))).to_le_bytes()
+    u128::from(rest) << 64 | u128::from(first(key))
 }
 
 /// The first eight bytes, the first lowest.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,12 @@ pub trait Emit {
 
     /// A number to be added to the key's sum: of programs that combine by [`Combining::Sum`] only.
     fn add(&mut self, key: &[u8], number: u64);
+
+    /// As [`Emit::add`], of a key that is a part of a text. The bytes behind it may be read with
+    /// it, which takes less time.
+    fn add_part(&mut self, text: &[u8], key: Range<usize>, number: u64) {
+        self.add(&text[key], number);
+    }
 
     /// Raises a counter. Counters of winners are exact.
     fn count(&mut self, counter: &str, number: u64);

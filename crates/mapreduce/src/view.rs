@@ -21,6 +21,7 @@ use crate::reconcile::Watch;
 use crate::reduce::{List, Winner};
 use crate::rows::{Order, Phase, Rows, Task};
 use crate::store::{Store, if_there};
+use crate::table::Room;
 use crate::user::Code;
 
 /// Manifests that are read at once.
@@ -40,6 +41,8 @@ pub(crate) struct Job {
     pub(crate) guards: Guards,
     pub(crate) known: Mutex<Known>,
     pub(crate) bill: Mutex<Bill>,
+    /// Of tables of map attempts that ended.
+    pub(crate) rooms: Mutex<Vec<Room>>,
 }
 
 /// Which of the worker's wire requests are in a winner's manifest.
@@ -99,6 +102,27 @@ impl Job {
 
     fn bill(&self) -> MutexGuard<'_, Bill> {
         self.bill.lock().expect("nothing panics while it is locked")
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, Vec<Room>> {
+        let rooms = self.rooms.lock();
+        rooms.expect("nothing panics while it is locked")
+    }
+
+    /// Memory of a map attempt's table: a third of the attempt's.
+    pub(crate) fn take_room(&self) -> Room {
+        let kept = self.rooms().pop();
+        kept.unwrap_or_else(|| Room::new(self.code.combining(), self.memory / 3))
+    }
+
+    /// Keeps the memory of a table for another attempt.
+    pub(crate) fn keep_room(&self, room: Room) {
+        self.rooms().push(room);
+    }
+
+    /// Gives back the memory of tables: other attempts need it.
+    pub(crate) fn drop_rooms(&self) {
+        self.rooms().clear();
     }
 
     /// The wire requests of this process that are in no winner's manifest yet, by kind.

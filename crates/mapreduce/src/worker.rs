@@ -103,6 +103,7 @@ impl Worker {
             guards: settings.guards,
             known: Default::default(),
             bill: Default::default(),
+            rooms: Default::default(),
             register,
         };
         Ok(Worker {

@@ -29,7 +29,7 @@ struct WordMapper;
 
 impl Map for WordMapper {
     fn map(&mut self, batch: &Batch<'_>, out: &mut dyn Emit) -> Outcome<()> {
-        words(batch.bytes).for_each(|word| out.add(word, 1));
+        words(batch.bytes).for_each(|word| out.add_part(batch.bytes, word, 1));
         Ok(())
     }
 }

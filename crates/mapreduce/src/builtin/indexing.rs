@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::failure::Outcome;
-use crate::table::Sums;
+use crate::table::sums::Sums;
 use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 
 /// The objects in which each word is.
@@ -44,7 +44,7 @@ impl WordsOfObject {
 impl Map for WordsOfObject {
     fn map(&mut self, batch: &Batch<'_>, out: &mut dyn Emit) -> Outcome<()> {
         for word in words(batch.bytes) {
-            self.words.add(word, 1);
+            self.words.add(batch.bytes, word, 1);
             if self.bytes_max < self.words.bytes() {
                 self.give(batch.source, out);
             }

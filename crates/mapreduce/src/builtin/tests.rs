@@ -7,7 +7,7 @@ use crate::user::Batch;
 #[test]
 fn words_stand_between_six_kinds_of_space() {
     let text = b"  one\ttwo\nthree\x0bfour\x0cfive\rsix\xc2\xa0seven";
-    let found: Vec<&[u8]> = words(text).collect();
+    let found: Vec<&[u8]> = words(text).map(|word| &text[word]).collect();
     let expected: [&[u8]; 6] = [
         b"one",
         b"two",
@@ -18,6 +18,31 @@ fn words_stand_between_six_kinds_of_space() {
     ];
     assert_eq!(found, expected);
     assert_eq!(words(b" \n").count(), 0);
+}
+
+/// Words of any size at any place, of any bytes.
+#[test]
+fn words_are_those_that_a_look_at_each_byte_finds() {
+    let mut number: u64 = 1;
+    let mut next = |below: u64| {
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (number >> 33) % below
+    };
+    for _ in 0..2_000 {
+        let (size, spaces) = (next(200), 1 + next(40));
+        let text: Vec<u8> = (0..size)
+            .map(|_| match next(spaces) {
+                0 => b" \t\n\x0b\x0c\r"[next(6) as usize],
+                _ => next(256) as u8,
+            })
+            .collect();
+        let found: Vec<&[u8]> = words(&text).map(|word| &text[word]).collect();
+        let pieces = text.split(|byte| is_space(*byte));
+        let expected: Vec<&[u8]> = pieces.filter(|piece| !piece.is_empty()).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
 }
 
 #[test]

@@ -9,14 +9,15 @@ const RECORDS: u64 = 10_000;
 
 fn table(program: &str) -> Table {
     let code = BuiltIn.open(&Program::new(program)).expect("built in");
-    Table::new(code, None, 2, Vec::new(), Codec::Lz4, MEMORY)
+    let room = Room::new(code.combining(), MEMORY);
+    Table::new(code, None, 2, Vec::new(), Codec::Lz4, room)
 }
 
 /// Room of the table's buffers.
 fn capacities(table: &Table) -> (usize, usize) {
     match &table.gathered {
         Gathered::Pairs(pairs) => (pairs.lines.capacity(), pairs.bytes.capacity()),
-        Gathered::Sums(sums) => (sums.slots.capacity(), sums.keys.capacity()),
+        Gathered::Sums(sums) => sums.capacities(),
     }
 }
 
@@ -52,7 +53,7 @@ fn a_record_above_memory_is_refused_by_its_size() {
     assert!(refused.contains("a key of 65536 bytes"), "{refused}");
 }
 
-/// Short keys stand in their slots, long ones apart; zeros at the end of a key count.
+/// Short keys stand beside their sums, long ones apart; zeros at the end of a key count.
 #[test]
 fn sums_are_those_of_a_map_and_in_its_order() {
     let mut sums = Sums::new(1 << 20);
@@ -67,12 +68,15 @@ fn sums_are_those_of_a_map_and_in_its_order() {
         // Few bytes differ, so that many keys come again.
         let key: Vec<u8> = key[..size].iter().map(|byte| byte & 1).collect();
         let key = [&key[..], &[0; 3][..zeros]].concat();
-        sums.add(&key, number >> 40);
+        // Bytes before and behind a key are none of it, and there may be none.
+        let around = number.to_be_bytes().repeat(number as usize >> 20 & 3);
+        let text = [&around[..], &key, &around].concat();
+        sums.add(&text, around.len()..around.len() + key.len(), number >> 40);
         *expected.entry((key.len() as u32 % 2, key)).or_insert(0) += number >> 40;
     }
     let mut found = Vec::new();
     let partition = |key: &[u8]| key.len() as u32 % 2;
-    sums.drain(partition, |partition, key, sum| {
+    sums.drain(2, partition, |partition, key, sum| {
         found.push(((partition, key.to_vec()), sum))
     });
     assert_eq!(found, Vec::from_iter(expected));
@@ -96,7 +100,8 @@ impl Combine for Refusing {
 fn pairs_that_a_combiner_refused_are_gone() {
     let code = BuiltIn.open(&Program::new("sort")).expect("built in");
     let combiner: Box<dyn Combine> = Box::new(Refusing);
-    let mut table = Table::new(code, Some(combiner), 2, Vec::new(), Codec::Lz4, MEMORY);
+    let room = Room::new(code.combining(), MEMORY);
+    let mut table = Table::new(code, Some(combiner), 2, Vec::new(), Codec::Lz4, room);
     table.emit(b"key", b"");
     assert!(table.finish().is_err());
     let Gathered::Pairs(pairs) = &table.gathered else {
