@@ -20,6 +20,7 @@ import urllib.request
 
 import boto3
 
+import made
 import server as servers
 from ports import free_port
 
@@ -65,13 +66,10 @@ def need(*programs):
 def elasticmq(folder):
     """A running ElasticMQ; its address."""
     need("mvn", "java")
-    classpath = folder / "classpath.txt"
-    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={classpath}"]
-    build = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", *goal]
-    subprocess.run(build, cwd=HERE / "elasticmq", check=True, timeout=INSTALL_SECONDS_MAX)
     port = free_port()
     config = f"-Dconfig.file={HERE / 'elasticmq' / 'application.conf'}"
-    command = ["java", config, "-cp", classpath.read_text().strip(), "org.elasticmq.server.Main"]
+    classes = made.java("elasticmq")
+    command = ["java", *made.JAVA_FLAGS, config, "-cp", classes, "org.elasticmq.server.Main"]
     environment = servers.environment(folder, PORT=str(port))
     with running("ElasticMQ", command, folder / "elasticmq.log", port, environment) as url:
         yield url
@@ -183,10 +181,15 @@ def fake_gcs(folder):
 def azurite(folder):
     """A running Azurite with the tests' container; its address."""
     need("npm", "node")
-    home = folder / "azurite"
-    shutil.copytree(HERE / "azurite", home)
-    install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-    subprocess.run(install, cwd=home, check=True, timeout=INSTALL_SECONDS_MAX)
+    packages = [HERE / "azurite" / name for name in ["package.json", "package-lock.json"]]
+
+    def make(home):
+        for path in packages:
+            shutil.copy(path, home)
+        made.run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent",
+                 folder=home)
+
+    home = made.once("azurite", packages, make)
     port = free_port()
     flags = ["--silent", "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
     where = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]

@@ -1,20 +1,13 @@
 """Hadoop 3.4.2 in one process, with the jobs of tests/hadoop."""
 
-import subprocess
-
 import clouds
+import made
 
 
-def build(folder):
-    """Compiles the jobs into a folder; the path of all classes."""
+def build():
+    """Compiles the jobs; the path of all classes."""
     clouds.need("mvn", "java")
-    target, classpath = folder / "target", folder / "classpath.txt"
-    goals = ["compile", "dependency:build-classpath"]
-    where = [f"-DbuildDirectory={target}", f"-Dmdep.outputFile={classpath}"]
-    maven = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", "-Dstyle.color=never"]
-    subprocess.run([*maven, *goals, *where], cwd=clouds.HERE / "hadoop", check=True,
-                   timeout=clouds.INSTALL_SECONDS_MAX)
-    return f"{target / 'classes'}:{classpath.read_text().strip()}"
+    return made.java("hadoop")
 
 
 def command(classes, folder, job, *words):

@@ -1,5 +1,6 @@
 """What Fader's systems rely on: kept by Fader, and by the servers of others as far as they do."""
 
+import concurrent.futures
 import subprocess
 
 import pytest
@@ -67,9 +68,16 @@ def test_three_nodes_keep_what_is_promised_of_queues(tmp_path):
     folder.mkdir()
     with Processes(folder) as cluster:
         cluster.await_whole()
-        # Each in turn is the front door; two of them hand on what the head decides.
-        for name, member in cluster.members.items():
-            judge("queues", f"sqs://{name}-?endpoint={member.url}", tmp_path, QUEUES)
+        # Each is a front door; two of them hand on what the head decides.
+        with concurrent.futures.ThreadPoolExecutor() as beside:
+            judged = [
+                beside.submit(
+                    judge, "queues", f"sqs://{name}-?endpoint={member.url}", tmp_path, QUEUES
+                )
+                for name, member in cluster.members.items()
+            ]
+        for one in judged:
+            one.result()
 
 
 def test_elasticmq_keeps_what_is_promised_of_queues(tmp_path):

@@ -50,9 +50,9 @@ NUMBERED = """
 
 
 @pytest.fixture(scope="module")
-def hadoop(tmp_path_factory):
+def hadoop():
     """Runs a job in Hadoop's own process."""
-    classes = hadoops.build(tmp_path_factory.mktemp("hadoop"))
+    classes = hadoops.build()
 
     def run(where, job, *words):
         command = hadoops.command(classes, where, job, *words)

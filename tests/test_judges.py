@@ -10,6 +10,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
+import made
 import server as servers
 from porcupine import agree
 
@@ -27,17 +28,12 @@ def measure(home, *words):
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory):
+def java():
     """Runs the judge in Java; the words of each line that it prints."""
-    target = tmp_path_factory.mktemp("java")
-    words = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", "compile",
-             "dependency:build-classpath", f"-DbuildDirectory={target}",
-             f"-Dmdep.outputFile={target / 'classpath'}"]
-    subprocess.run(words, cwd=HERE / "java_judge", check=True, timeout=600)
-    path = f"{target / 'classes'}:{(target / 'classpath').read_text().strip()}"
+    path = made.java("java_judge")
 
     def judge(*words):
-        command = ["java", "-cp", path, "fader.Judge", *map(str, words)]
+        command = ["java", *made.JAVA_FLAGS, "-cp", path, "fader.Judge", *map(str, words)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
         return [line.split() for line in done.stdout.splitlines()]
 

@@ -41,6 +41,8 @@ class Load(loads.Load):
                     for domain in DOMAINS:
                         serial += 1
                         self.put(client, domain, f"{kind}-{serial}", str(serial))
+                        # Members that move need the cores too.
+                        time.sleep(0.005)
 
     def put(self, client, domain, item, value):
         try:

@@ -10,6 +10,7 @@ import urllib.request
 
 import pytest
 
+import made
 import server as servers
 from test_vendor_sdks import build, needs, tour
 
@@ -236,11 +237,5 @@ def test_the_sdk_for_go_version_2(server, tmp_path):
 
 def test_the_sdk_for_java_version_2(server, tmp_path):
     needs("mvn")
-    target = tmp_path / "target"
-    classpath = tmp_path / "classpath.txt"
-    goals = ["compile", "dependency:build-classpath"]
-    where = [f"-DbuildDirectory={target}", f"-Dmdep.outputFile={classpath}"]
-    maven = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress"]
-    build([*maven, *goals, *where], HERE / "java_s3")
-    path = f"{target / 'classes'}:{classpath.read_text().strip()}"
-    tour(["java", "-cp", path, "fader.S3Tour"], server, tmp_path)
+    java = ["java", *made.JAVA_FLAGS, "-cp", made.java("java_s3")]
+    tour([*java, "fader.S3Tour"], server, tmp_path)

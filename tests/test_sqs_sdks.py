@@ -11,6 +11,7 @@ import urllib.parse
 
 import pytest
 
+import made
 import server as servers
 from test_vendor_sdks import build, needs, tour
 
@@ -40,14 +41,8 @@ def test_the_sdk_for_go_version_2(server, tmp_path):
 
 def test_the_sdk_for_java_version_2(server, tmp_path):
     needs("mvn")
-    target = tmp_path / "target"
-    classpath = tmp_path / "classpath.txt"
-    goals = ["compile", "dependency:build-classpath"]
-    where = [f"-DbuildDirectory={target}", f"-Dmdep.outputFile={classpath}"]
-    maven = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress"]
-    build([*maven, *goals, *where], HERE / "java_sqs")
-    path = f"{target / 'classes'}:{classpath.read_text().strip()}"
-    tour(["java", "-cp", path, "fader.SqsTour"], server, tmp_path)
+    java = ["java", *made.JAVA_FLAGS, "-cp", made.java("java_sqs")]
+    tour([*java, "fader.SqsTour"], server, tmp_path)
 
 
 def test_the_aws_command_line(server, tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+import made
 import server as servers
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -55,11 +56,5 @@ def test_the_sdk_for_go(server, tmp_path):
 
 def test_the_sdk_for_java(server, tmp_path):
     needs("mvn")
-    folder = HERE / "java"
-    target = tmp_path / "target"
-    classpath = tmp_path / "classpath.txt"
-    goals = ["compile", "dependency:build-classpath"]
-    where = [f"-DbuildDirectory={target}", f"-Dmdep.outputFile={classpath}"]
-    build(["mvn", "--quiet", "--batch-mode", "--no-transfer-progress", *goals, *where], folder)
-    path = f"{target / 'classes'}:{classpath.read_text().strip()}"
-    tour(["java", "-cp", path, "fader.SimpleDbTour"], server, tmp_path)
+    java = ["java", *made.JAVA_FLAGS, "-cp", made.java("java")]
+    tour([*java, "fader.SimpleDbTour"], server, tmp_path)

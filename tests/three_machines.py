@@ -1,11 +1,13 @@
 """Inside namespaces: machines n1, n2, n3, each with a server of ZooKeeper and a member."""
 
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import time
 
+import made
 import server as servers
 from nemesis.network import Network
 from processes import at_any
@@ -95,8 +97,11 @@ class Machine:
         assert self.process.wait(SECONDS_MAX) == 0
 
     def start_zookeeper(self, unit):
+        environment = os.environ | {"JAVA_TOOL_OPTIONS": " ".join(made.JAVA_FLAGS)}
         with open(self.folder / "zookeeper.log", "ab") as log:
-            self.zookeeper = self.begin(unit, stdout=log, stderr=subprocess.STDOUT)
+            self.zookeeper = self.begin(
+                unit, env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
 
     def stop_zookeeper(self):
         self.zookeeper.terminate()

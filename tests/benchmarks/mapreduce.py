@@ -251,7 +251,7 @@ def count_words(options, report, folder):
     write_words(source, MEGABYTES_SMALL if small else MEGABYTES,
                 VOCABULARY_SMALL if small else VOCABULARY)
     sides = Sides(folder)
-    classes = None if small else hadoops.build(folder)
+    classes = None if small else hadoops.build()
     times, expected = {}, None
     for _ in range(options.runs):
         with emptied(folder):
@@ -364,7 +364,7 @@ def index_by(options, report, folder, program, files):
     small_files.write(source, files, options.small)
     sides = Sides(folder)
     # A small run installs no peer.
-    classes = None if options.small else hadoops.build(folder)
+    classes = None if options.small else hadoops.build()
     times = {}
     for _ in range(options.runs):
         with emptied(folder):

@@ -3,42 +3,26 @@
 `--fetch` gets what that needs and no more. Says where it listens, and ends
 with its standard input. Maven gets it, and javac compiles its entry, once."""
 
-import fcntl
-import hashlib
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+import made  # noqa: E402
 from ports import free_port  # noqa: E402
 
-TARGET = HERE.parent.parent / "target" / "zookeeper"
-POM = HERE / "pom.xml"
-ENTRY = HERE / "Server.java"
-JARS = TARGET / hashlib.sha256(POM.read_bytes() + ENTRY.read_bytes()).hexdigest()[:16]
+SOURCES = [HERE / "pom.xml", HERE / "Server.java"]
+JARS = made.place("zookeeper", SOURCES)
 
 
-def fetch():
-    """Gets the server and what it needs, unless it is there."""
-    TARGET.mkdir(parents=True, exist_ok=True)
-    with open(TARGET / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if JARS.exists():
-            return
-        new = TARGET / "new"
-        shutil.rmtree(new, ignore_errors=True)
-        subprocess.run(
-            ["mvn", "-B", "-q", "-f", POM, "dependency:copy-dependencies",
-             f"-DoutputDirectory={new}", "-DincludeScope=runtime"],
-            stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True,
-        )
-        # A server that java compiled at each start would take thrice the time of the cores.
-        subprocess.run(["javac", "-cp", f"{new}/*", "-d", new, ENTRY],
-                       stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)
-        new.rename(JARS)
+def make(folder):
+    """Gets the server and what it needs."""
+    made.run("mvn", "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={folder}",
+             "-DincludeScope=runtime", folder=HERE)
+    # A server that java compiled at each start would take thrice the time of the cores.
+    made.run("javac", "-cp", f"{folder}/*", "-d", folder, "Server.java", folder=HERE)
 
 
 def main():
@@ -46,13 +30,11 @@ def main():
         if shutil.which(program) is None:
             sys.exit(f"{program} is missing, which a ZooKeeper server for tests needs: "
                      "apt-get install maven default-jdk-headless")
-    fetch()
+    made.once("zookeeper", SOURCES, make)
     if sys.argv[1] == "--fetch":
         return
     folder = pathlib.Path(sys.argv[1])
-    # Without a file under /tmp that is named by the process id: namespaces have the same ones.
-    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1",
-            "-cp", f"{JARS}/*:{JARS}", "Server", str(folder)]
+    java = ["java", "-Xmx128m", *made.JAVA_FLAGS, "-cp", f"{JARS}/*:{JARS}", "Server", str(folder)]
     if folder.is_file():
         os.execvp("java", java)
     folder.mkdir(parents=True, exist_ok=True)
