@@ -245,11 +245,19 @@ def emptied(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def corpus(options, folder):
+    """A folder of words."""
+    source = folder / "words"
+    if options.small:
+        write_words(source, MEGABYTES_SMALL, VOCABULARY_SMALL)
+    else:
+        write_words(source, MEGABYTES, VOCABULARY)
+    return source
+
+
 def count_words(options, report, folder):
     small = options.small
-    source = folder / "words"
-    write_words(source, MEGABYTES_SMALL if small else MEGABYTES,
-                VOCABULARY_SMALL if small else VOCABULARY)
+    source = corpus(options, folder)
     sides = Sides(folder)
     classes = None if small else hadoops.build()
     times, expected = {}, None
@@ -349,19 +357,27 @@ def count_few_words(options, report, folder):
 
 
 def index(options, report, folder):
+    source = folder / "sources"
     files = small_files.sources_small() if options.small else small_files.sources()
-    index_by(options, report, folder, "inverted-index", files)
+    small_files.write(source, files, options.small)
+    index_by(options, report, folder, "inverted-index", source, PACKINGS)
 
 
 def links(options, report, folder):
+    source = folder / "pages"
     files = small_files.pages_small() if options.small else small_files.pages()
-    index_by(options, report, folder, "reverse-links", files)
-
-
-def index_by(options, report, folder, program, files):
-    """Small files by both shuffles, and by Hadoop."""
-    source = folder / program
     small_files.write(source, files, options.small)
+    index_by(options, report, folder, "reverse-links", source, PACKINGS)
+
+
+def index_words(options, report, folder):
+    """Large files are packed as they are."""
+    packed = {"packed": PACKINGS["packed"]}
+    index_by(options, report, folder, "inverted-index", corpus(options, folder), packed)
+
+
+def index_by(options, report, folder, program, source, packings):
+    """An index by both shuffles, and by Hadoop."""
     sides = Sides(folder)
     # A small run installs no peer.
     classes = None if options.small else hadoops.build()
@@ -372,7 +388,7 @@ def index_by(options, report, folder, program, files):
                      "queue": sides.fader(program, source / "**", shuffle="queue")}
             ours = found["object"][0][0]
             if not options.small:
-                for packing, least in PACKINGS.items():
+                for packing, least in packings.items():
                     job = ["fader.Indexing", program, packing]
                     found[packing] = sides.hadoop(job, source, classes, PROVEN * least * ours)
             expected = digest(found["object"][1])
@@ -385,7 +401,7 @@ def index_by(options, report, folder, program, files):
     for name, values in times.items():
         report.series(f"{program}, {name}", values, "s")
     report.ratio(f"{program}: time by queue / by object", times["queue"], times["object"])
-    for packing, least in PACKINGS.items():
+    for packing, least in packings.items():
         if packing in times:
             report.ratio(f"{program}: {packing} Hadoop's time / ours", times[packing],
                          times["object"], least)
@@ -444,7 +460,8 @@ def share_work(options, report, folder):
 
 # Those that need a corpus of others are last.
 PARTS = {"words": count_words, "memory": bound_memory, "few": count_few_words,
-         "workers": share_work, "sort": sort_lines, "index": index, "links": links}
+         "workers": share_work, "sort": sort_lines, "words-index": index_words, "index": index,
+         "links": links}
 
 
 def run(options, report):

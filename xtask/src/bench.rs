@@ -47,7 +47,8 @@ pub(crate) struct Options {
     #[arg(long)]
     limit: Option<String>,
     /// Of `phases`: which runs, by name and with commas between them; all unless told. Of
-    /// `mapreduce`: which parts, of `words`, `memory`, `few`, `workers`, `index`, `links`, `sort`.
+    /// `mapreduce`: which parts, of `words`, `memory`, `few`, `workers`, `sort`, `words-index`,
+    /// `index`, `links`.
     #[arg(long)]
     only: Option<String>,
 }

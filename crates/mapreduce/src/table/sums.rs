@@ -73,7 +73,7 @@ impl Sums {
             slots: vec![Slot::default(); (2 * sums_max).next_power_of_two().min(SLOTS)],
             sums,
             keys: Vec::with_capacity(bytes_max),
-            order: Vec::new(),
+            order: Vec::with_capacity(sums_max),
         }
     }
 
@@ -229,6 +229,7 @@ impl Sums {
             all += std::mem::replace(end, all);
         }
         let mut order = std::mem::take(&mut self.order);
+        order.clear();
         order.resize(all, 0);
         for (sum, place) in self.sums[1..].iter().zip(1..) {
             let next = &mut ends[sum.hash as usize];
