@@ -17,11 +17,15 @@ os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 NUMBERS = itertools.count(1)
 
-# Files of minutes, the longest first: none is left alone at the end of a run side by side.
+# Files of half a minute and more, the longest first: none is left alone at the end of a run side by
+# side.
 LONGEST = [
-    "test_processes", "test_add_a_mutant", "test_conformance", "test_s3_tools", "test_howtos",
-    "test_zookeeper", "test_maintenance", "test_mapreduce_python", "test_upgrade",
-    "test_three_machines", "test_errors", "test_db_clouds",
+    "test_processes", "test_conformance", "test_moving", "test_add_a_mutant", "test_dev",
+    "test_howtos", "test_upgrade", "test_zookeeper", "test_s3_exports", "test_diagnose",
+    "test_mapreduce_python", "test_measure", "test_errors", "test_three_machines",
+    "test_s3_cluster", "test_mapreduce", "test_mapreduce_queue", "test_s3_tools", "test_db_clouds",
+    "test_floods", "test_db", "test_maintenance", "test_sqs_differences", "test_cluster_howtos",
+    "test_documents",
 ]
 
 

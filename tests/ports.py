@@ -11,9 +11,11 @@ import socket
 ANY_BEGIN = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
 BEGIN = 10_000
 TRIES_MAX = 1000
-# Processes of tests that run side by side: each draws from ports of its own.
-LANES = 8
-LANE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % LANES
+# Processes of tests that run side by side: each draws from ports of its own. xtask numbers those
+# that pytest does not.
+LANES = 32
+LANE = int(os.environ.get("FADER_TEST_LANE")
+           or os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % LANES
 
 given = set()
 

@@ -16,16 +16,30 @@ def forms_of(text):
     return {re.sub(r"seed \d+|\d+\.\d+", "N", line) for line in text.splitlines()}
 
 
-def test_the_mutant_of_the_how_to_is_caught(tmp_path):
-    copy = tmp_path / "fader"
+def copied(change):
+    """The sources with a change applied: where they were the last time, and each file as old as
+    what it is made of. So cargo builds again what is new since."""
+    copy = ROOT / "target/how-to/sources"
+    shutil.rmtree(copy, ignore_errors=True)
     left_out = shutil.ignore_patterns("target", ".git", ".venv", "__pycache__", "node_modules")
     shutil.copytree(ROOT, copy, ignore=left_out, symlinks=True)
+    # Not as a part of the repository around it.
+    alone = os.environ | {"GIT_CEILING_DIRECTORIES": str(copy.parent)}
+    applied = subprocess.run(["git", "apply", "-"], cwd=copy, input=change, text=True,
+                             env=alone, capture_output=True)
+    assert applied.returncode == 0, applied.stderr
+    for path in re.findall(r"^\+\+\+ b/(.+)$", change, re.MULTILINE):
+        assert (copy / path).read_bytes() != (ROOT / path).read_bytes(), path
+        age = max((ROOT / source).stat().st_mtime for source in [path, DOCUMENT])
+        os.utime(copy / path, (age, age))
+    return copy
+
+
+def test_the_mutant_of_the_how_to_is_caught():
     [change] = blocks(DOCUMENT, "diff")
+    copy = copied(change)
     search, script = blocks(DOCUMENT, "sh")
     [found] = blocks(DOCUMENT, "text")
-    applied = subprocess.run(["git", "apply", "-"], cwd=copy, input=change, text=True,
-                             capture_output=True)
-    assert applied.returncode == 0, applied.stderr
     # A target folder of its own: the feature reaches no other build.
     target = ROOT / "target/how-to"
     environment = os.environ | {

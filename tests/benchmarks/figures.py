@@ -1,5 +1,6 @@
 """Medians with their intervals, ratios of them, and what was promised."""
 
+import math
 import random
 import statistics
 
@@ -13,12 +14,17 @@ def interval(values, of=statistics.median):
     return found[RESAMPLES // 40], found[-RESAMPLES // 40]
 
 
+def quotient(one, other):
+    """Without end where a small run on a slow machine measured nothing of the other."""
+    return one / other if other else math.inf
+
+
 def ratio(one, other):
     """The ratio of medians, with its interval: both sides are resampled."""
     chance = random.Random(1)
     draw = lambda values: statistics.median(chance.choices(values, k=len(values)))
-    found = sorted(draw(one) / draw(other) for _ in range(RESAMPLES))
-    middle = statistics.median(one) / statistics.median(other)
+    found = sorted(quotient(draw(one), draw(other)) for _ in range(RESAMPLES))
+    middle = quotient(statistics.median(one), statistics.median(other))
     return middle, found[RESAMPLES // 40], found[-RESAMPLES // 40]
 
 

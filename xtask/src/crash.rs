@@ -197,6 +197,7 @@ fn of_program(module: &[&str], profile: Profile, rounds: u32, seed: u64) -> Resu
         .args(["--seed", &seed.to_string()])
         .env("FADER_BIN", profile.program("fader"))
         .env("PYTHONPATH", command::root().join("tests"));
+    python::with_ports_of_its_own(&mut crash, 0);
     Ok(crash)
 }
 

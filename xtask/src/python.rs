@@ -63,6 +63,13 @@ pub(crate) fn path(name: &str) -> std::path::PathBuf {
     command::root().join(ENVIRONMENT).join("bin").join(name)
 }
 
+/// Of so many processes of tests that run side by side, this one draws ports that no other draws.
+/// Those of pytest have the lowest numbers.
+pub(crate) fn with_ports_of_its_own(process: &mut Command, number: usize) {
+    const OF_PYTEST: usize = 8;
+    process.env("FADER_TEST_LANE", (OF_PYTEST + number).to_string());
+}
+
 /// Whether no Python file of the project uses a name that it does not have, or has one for nothing.
 pub(crate) fn check() -> Result<bool> {
     prepare()?;

@@ -512,8 +512,10 @@ async fn a_sloppy_write_without_a_lease_is_detached() {
         while epoch(&node) == before {
             item += 1;
             let told = write(&node, replace(&format!("i{item}"), "1"), sloppy.clone()).await;
+            // On a slow machine the lease of another member may end too.
             if let Ok(told) = told
                 && told.outcome.is_some()
+                && told.stamp.is_some_and(|stamp| stamp.node == 3)
             {
                 break 'told told;
             }
@@ -524,7 +526,6 @@ async fn a_sloppy_write_without_a_lease_is_detached() {
     };
     let outcome = Outcomes::single(Outcome::Detached);
     assert_eq!(detached.outcome, Some(outcome));
-    assert_eq!(detached.stamp.unwrap().node, 3);
     node.close().await;
 }
 

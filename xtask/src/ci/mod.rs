@@ -1,6 +1,7 @@
 //! Everything that must pass before a merge, step after step.
 //!
-//! Steps that need cores alone run beside steps that wait for clocks, and give way to them.
+//! Steps that need cores alone run beside steps that wait for clocks, one after the other, and give
+//! way to them.
 //!
 //! Invariants:
 //! 1. The last line is `N passed, N failed`, alone on its line: the test cases of all suites. A
@@ -13,7 +14,7 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::sync::Mutex;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
@@ -27,7 +28,8 @@ mod lanes;
 mod programs;
 mod score;
 
-use lanes::LANES;
+use beside::Besides;
+use programs::Program;
 use score::Score;
 
 /// How long after the start of a run a benchmark may begin.
@@ -52,6 +54,8 @@ struct Course {
     begun: Instant,
     /// Of all that properties draw.
     seed: u64,
+    /// What the step `compile` built, until the step `test` takes it.
+    programs: Mutex<Option<Vec<Program>>>,
 }
 
 struct Step {
@@ -60,27 +64,30 @@ struct Step {
     /// Whether the steps after it begin before it has ended. It judges nothing by time, and takes
     /// the time of the cores that they leave.
     is_beside: bool,
-    /// Whether it starts a program that the step `build` builds.
-    needs_build: bool,
+    /// The step that builds what it starts.
+    needs: Option<&'static str>,
 }
 
-const NAMES: [&str; 11] = [
-    "format", "tidy", "python", "clippy", "doc", "test", "build", "simulate", "sdk", "crash",
-    "bench",
+const NAMES: [&str; 13] = [
+    "format", "tidy", "python", "clippy", "compile", "doc", "build", "simulate", "test", "sdk",
+    "crash", "alone", "bench",
 ];
 
-const STEPS: [Step; 11] = [
+/// Programs that wait come while something runs beside them that needs cores.
+const STEPS: [Step; 13] = [
     Step::new(NAMES[0], format),
     Step::new(NAMES[1], |_, _| tidy::run()),
     Step::new(NAMES[2], |_, _| python::check()),
     Step::new(NAMES[3], clippy),
-    Step::new(NAMES[4], doc),
-    Step::new(NAMES[5], test),
-    Step::new(NAMES[6], build),
-    Step::new(NAMES[7], simulated).of_build().beside(),
-    Step::new(NAMES[8], sdk).of_build(),
-    Step::new(NAMES[9], crashes).of_build().beside(),
-    Step::new(NAMES[10], benchmark).of_build(),
+    Step::new(NAMES[4], compile),
+    Step::new(NAMES[5], doc),
+    Step::new(NAMES[6], build).beside(),
+    Step::new(NAMES[7], simulated).needs("build").beside(),
+    Step::new(NAMES[8], test).needs("compile"),
+    Step::new(NAMES[9], sdk).needs("build"),
+    Step::new(NAMES[10], crashes).needs("build").beside(),
+    Step::new(NAMES[11], alone).needs("build"),
+    Step::new(NAMES[12], benchmark).needs("build"),
 ];
 
 impl Step {
@@ -89,12 +96,12 @@ impl Step {
             name,
             run,
             is_beside: false,
-            needs_build: false,
+            needs: None,
         }
     }
 
-    const fn of_build(mut self) -> Step {
-        self.needs_build = true;
+    const fn needs(mut self, step: &'static str) -> Step {
+        self.needs = Some(step);
         self
     }
 
@@ -149,53 +156,59 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let course = Course {
         begun: Instant::now(),
         seed: seed()?,
+        programs: Mutex::default(),
     };
     let seed = course.seed;
     println!("samples are drawn from seed {seed}: `{SEED}={seed} cargo xtask ci` repeats them");
-    let is_wanted = |step: &&Step| options.only.is_empty() || is_among(&options.only, step.name);
+    let is_wanted =
+        |step: &&Step| options.only.is_empty() || options.only.iter().any(|it| it == step.name);
     let wanted: Vec<&Step> = STEPS.iter().filter(is_wanted).collect();
     let steps = thread::scope(|scope| {
-        let mut steps: Vec<Ended> = Vec::new();
-        let mut besides: Vec<ScopedJoinHandle<'_, beside::Output>> = Vec::new();
-        for (place, step) in wanted.iter().enumerate() {
-            let is_built = !steps
-                .iter()
-                .any(|s| s.name == "build" && s.score.failed != 0);
-            if step.needs_build && !is_built {
-                continue;
-            }
-            let is_last = place + 1 == wanted.len();
-            if step.is_beside && !is_last {
-                println!("\n{} runs beside what follows", step.name);
-                besides.push(scope.spawn(|| beside::run(step.name, course.seed)));
-                continue;
-            }
-            println!("\n--- {} ---", step.name);
-            let ended = step.result(&course);
-            ended.print();
-            steps.push(ended);
-            let ready = besides.extract_if(.., |beside| beside.is_finished());
-            steps.extend(ready.map(joined));
-        }
-        steps.extend(besides.into_iter().map(joined));
-        steps
-    });
+        let run = move |step: &Step| beside::run(step.name, seed);
+        course.ended(&wanted, Besides::start(scope, run))
+    })?;
     Ok(summary(steps))
 }
 
-fn is_among(names: &[String], name: &str) -> bool {
-    names.iter().any(|one| one == name)
+impl Course {
+    /// Runs the steps to their ends.
+    fn ended(&self, wanted: &[&'static Step], mut besides: Besides) -> Result<Vec<Ended>> {
+        let mut ended: Vec<Ended> = Vec::new();
+        for (place, step) in wanted.iter().enumerate() {
+            let is_last = place + 1 == wanted.len();
+            if step.is_beside && !is_last {
+                besides.begin(step)?;
+                continue;
+            }
+            // What it needs may still run beside.
+            let is_asked = |needed: &str| wanted[..place].iter().any(|step| step.name == needed);
+            let needed = step.needs.filter(|needed| is_asked(needed));
+            while needed.is_some_and(|needed| ended.iter().all(|step| step.name != needed))
+                && let Some(beside) = besides.next()?
+            {
+                ended.push(beside);
+            }
+            let failed = ended.iter().filter(|step| step.score.failed != 0);
+            if is_to_begin(step, &failed.map(|step| step.name).collect::<Vec<_>>()) {
+                println!("\n--- {} ---", step.name);
+                let result = step.result(self);
+                result.print();
+                ended.push(result);
+            }
+            while let Some(beside) = besides.ended() {
+                ended.push(beside);
+            }
+        }
+        while let Some(beside) = besides.next()? {
+            ended.push(beside);
+        }
+        Ok(ended)
+    }
 }
 
-/// Waits for a step beside others, and prints it.
-fn joined(step: ScopedJoinHandle<'_, beside::Output>) -> Ended {
-    let (said, ended) = match step.join() {
-        Ok(output) => output,
-        Err(panic) => std::panic::resume_unwind(panic),
-    };
-    println!("\n--- {} ---\n{said}", ended.name);
-    ended.print();
-    ended
+/// Whether what a step needs has not failed.
+fn is_to_begin(step: &Step, failed: &[&str]) -> bool {
+    step.needs.is_none_or(|needed| !failed.contains(&needed))
 }
 
 /// Prints what the steps came to; whether all went well.
@@ -250,19 +263,28 @@ fn clippy(_: &mut Score, _: &Course) -> Result<bool> {
     Ok(lint(&["--package", "fader-fader"])? && is_good)
 }
 
-fn doc(_: &mut Score, _: &Course) -> Result<bool> {
+/// Builds the test programs, which the step `test` runs.
+fn compile(_: &mut Score, course: &Course) -> Result<bool> {
+    let built = programs::build()?;
+    *course.programs.lock().map_err(lanes::panicked)? = Some(built);
+    Ok(true)
+}
+
+/// The pages of the crates, and the examples in them.
+fn doc(score: &mut Score, _: &Course) -> Result<bool> {
     let mut doc = command::cargo();
     doc.args(["doc", "--workspace", "--no-deps"])
         .env("RUSTDOCFLAGS", "--deny warnings");
-    command::succeeds(&mut doc)
-}
-
-fn test(score: &mut Score, course: &Course) -> Result<bool> {
-    let is_good = programs::run(score, course.seed)?;
+    let is_good = command::succeeds(&mut doc)?;
     let mut examples = command::cargo();
     examples.args(["test", "--workspace", "--doc", "--quiet"]);
     let run = command::watch(&mut examples, |line| score.add_libtest("doc", line))?;
     Ok(run && is_good)
+}
+
+fn test(score: &mut Score, course: &Course) -> Result<bool> {
+    let built = course.programs.lock().map_err(lanes::panicked)?.take();
+    programs::run(built.map_or_else(programs::build, Ok)?, score, course.seed)
 }
 
 /// Builds the programs that the next steps start.
@@ -278,8 +300,7 @@ fn simulated(score: &mut Score, _: &Course) -> Result<bool> {
     Ok(is_good)
 }
 
-/// The binary against the SDKs, and the command line from outside: files of tests side by side,
-/// then the tests that run alone.
+/// The binary against the SDKs, and the command line from outside: files of tests side by side.
 fn sdk(score: &mut Score, _: &Course) -> Result<bool> {
     python::prepare()?;
     python::prepare_clients()?;
@@ -294,8 +315,13 @@ fn sdk(score: &mut Score, _: &Course) -> Result<bool> {
         "-m",
         "not alone and not clouds",
     ];
-    let together = pytest(&lanes, score)?;
-    Ok(pytest(&["-m", "alone"], score)? && together)
+    pytest(&lanes, score)
+}
+
+/// Tests of the binary that tests beside them would disturb.
+fn alone(score: &mut Score, _: &Course) -> Result<bool> {
+    python::prepare()?;
+    pytest(&["-m", "alone"], score)
 }
 
 fn pytest(which: &[&str], score: &mut Score) -> Result<bool> {
@@ -324,6 +350,12 @@ fn crashes(score: &mut Score, _: &Course) -> Result<bool> {
     Ok(are_good)
 }
 
+/// How many small benchmarks run side by side: most wait.
+const BENCHES: usize = 3;
+
+/// The benchmarks of the longest time, the longest first.
+const LONGEST: [&str; 5] = ["delay", "attacks", "replicas", "failover", "window"];
+
 fn benchmark(score: &mut Score, course: &Course) -> Result<bool> {
     let native = [
         "simpledb",
@@ -344,18 +376,24 @@ fn benchmark(score: &mut Score, course: &Course) -> Result<bool> {
         quick.arg("--quick");
         (name.to_owned(), quick)
     });
-    let benches: Vec<_> = native
+    let mut benches: Vec<_> = native
         .into_iter()
         .chain(bench::small_by_python(Profile::Checked)?)
         .collect();
+    benches.sort_by_key(|(name, _)| {
+        let place = LONGEST.iter().position(|longest| longest == name);
+        place.unwrap_or(LONGEST.len())
+    });
     let total = Mutex::new((score, true));
-    lanes::each(benches, LANES, |(name, mut quick)| {
+    let benches = benches.into_iter().enumerate().collect();
+    lanes::each(benches, BENCHES, |(number, (name, mut quick))| {
         if BENCHES_BEGIN <= course.begun.elapsed() {
             println!("bench {name}: left out, for this run takes long already");
             return Ok(());
         }
         quick.process_group(0);
-        let kept = command::root().join(format!("target/bench-{name}.output"));
+        python::with_ports_of_its_own(&mut quick, number + 1);
+        let kept = command::root().join(format!("target/bench-{number}.output"));
         let (said, is_good) = command::output(&mut quick, &kept, BENCH_LIMIT)?;
         let mut total = total.lock().map_err(lanes::panicked)?;
         println!("\nbench {name}\n{said}");
@@ -365,3 +403,6 @@ fn benchmark(score: &mut Score, course: &Course) -> Result<bool> {
     })?;
     Ok(total.into_inner().map_err(lanes::panicked)?.1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,7 @@ const LONGEST: [&str; 4] = [
 
 /// A program that cargo built.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+pub(super) struct Program {
     /// The package with the target, such as `fader-node sessions`.
     name: String,
     executable: PathBuf,
@@ -60,10 +60,10 @@ struct Program {
     runs_alone: bool,
 }
 
-/// Builds and runs all test programs, from this seed; whether all succeeded.
-pub(super) fn run(score: &mut Score, seed: u64) -> Result<bool> {
+/// Runs these test programs, from this seed; whether all succeeded.
+pub(super) fn run(programs: Vec<Program>, score: &mut Score, seed: u64) -> Result<bool> {
     let (alone, mut together): (Vec<_>, Vec<_>) =
-        build()?.into_iter().partition(|program| program.runs_alone);
+        programs.into_iter().partition(|program| program.runs_alone);
     together.sort_by_key(|program| {
         let place = LONGEST.iter().position(|name| *name == program.name);
         place.unwrap_or(LONGEST.len())
@@ -87,7 +87,8 @@ pub(super) fn run(score: &mut Score, seed: u64) -> Result<bool> {
     Ok(total.into_inner().map_err(lanes::panicked)?.1)
 }
 
-fn build() -> Result<Vec<Program>> {
+/// Builds all test programs of the workspace.
+pub(super) fn build() -> Result<Vec<Program>> {
     let mut build = command::cargo();
     build
         .args(["test", "--workspace", "--no-run"])
