@@ -48,7 +48,7 @@ pub(crate) struct Options {
     limit: Option<String>,
     /// Of `phases`: which runs, by name and with commas between them; all unless told. Of
     /// `mapreduce`: which parts, of `words`, `memory`, `few`, `workers`, `sort`, `words-index`,
-    /// `index`, `links`.
+    /// `index`, `links`. Of `sqs`: `flow`.
     #[arg(long)]
     only: Option<String>,
 }
@@ -342,6 +342,9 @@ fn with_peers(options: &Options, module: &str) -> Result<bool> {
     }
     if let Some(runs) = options.runs {
         bench.args(["--runs", &runs.to_string()]);
+    }
+    if let Some(only) = &options.only {
+        bench.args(["--only", only]);
     }
     command::succeeds(&mut bench)
 }

@@ -381,7 +381,7 @@ impl Client {
                 Headers::default()
             }
             Some(signer) => {
-                let moment = signer.moment(unix_seconds());
+                let moment = signer.at(unix_seconds());
                 signer.sign(&moment, action, &mut form, &mut body)
             }
         };

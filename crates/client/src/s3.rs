@@ -172,7 +172,7 @@ impl S3 {
         let signed = match &self.signer {
             None => Headers::default(),
             Some(signer) => {
-                let moment = signer.moment(unix_seconds());
+                let moment = signer.at(unix_seconds());
                 signer.sign_request(&moment, signable, &request.body)
             }
         };
@@ -236,7 +236,7 @@ impl S3 {
             query: request.query,
             headers: &[],
         };
-        let query = signer.presign(&signer.moment(unix_seconds()), signable, expires_s);
+        let query = signer.presign(&signer.at(unix_seconds()), signable, expires_s);
         Ok(format!("{}{path}?{query}", self.endpoint))
     }
 }

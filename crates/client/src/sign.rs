@@ -10,6 +10,8 @@
 
 mod request;
 
+use std::sync::{Arc, Mutex};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -49,6 +51,8 @@ pub struct Signer {
     host: String,
     /// The HMAC keyed with the secret (V2) or with `AWS4` and the secret (V4).
     keyed: HmacSha256,
+    /// Of the second that was asked for last.
+    latest: Mutex<Option<Arc<Moment>>>,
 }
 
 /// What a signer keeps for all requests of one second.
@@ -94,6 +98,7 @@ impl Signer {
             region: REGION.to_owned(),
             host: host.to_ascii_lowercase(),
             keyed,
+            latest: Mutex::default(),
         }
     }
 
@@ -101,6 +106,7 @@ impl Signer {
     pub(crate) fn in_region(self, region: &str) -> Self {
         Signer {
             region: region.to_owned(),
+            latest: Mutex::default(),
             ..self
         }
     }
@@ -108,6 +114,22 @@ impl Signer {
     /// The host that is signed for: what the `Host` header must say.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// What is the same for all requests of that second: made once while none asks for another.
+    pub(crate) fn at(&self, second: i64) -> Arc<Moment> {
+        let mut latest = self
+            .latest
+            .lock()
+            .expect("nothing panics while it is locked");
+        match &*latest {
+            Some(moment) if moment.second == second => Arc::clone(moment),
+            _ => {
+                let moment = Arc::new(self.moment(second));
+                *latest = Some(Arc::clone(&moment));
+                moment
+            }
+        }
     }
 
     /// What is the same for all requests of that second of 1970's clock.

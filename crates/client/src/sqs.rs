@@ -23,6 +23,8 @@ use fader_window::State;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::client::{Settings, unix_seconds};
@@ -123,7 +125,8 @@ impl Sqs {
     /// # Errors
     /// By what the caller does next ([`ErrorKind`]).
     pub async fn call(&self, action: &str, is_write: bool, body: &Value) -> Result<Value, Error> {
-        self.call_with(action, is_write, body, None).await
+        let wait_s = body["WaitTimeSeconds"].as_u64().unwrap_or(0);
+        self.ask(action, is_write, body, wait_s, None).await
     }
 
     /// Creates a queue by the JSON of CreateQueue; at Fader of a mode.
@@ -135,23 +138,28 @@ impl Sqs {
         let header = mode
             .as_deref()
             .map(|mode| (level::header::COLLECTION_MODE, mode));
-        self.call_with("CreateQueue", true, body, header).await
+        self.ask("CreateQueue", true, body, 0, header).await
     }
 
-    async fn call_with(
+    /// Sends any body and reads what is wanted of the reply. The service may wait so many seconds.
+    async fn ask<T: DeserializeOwned + Default>(
         &self,
         action: &str,
         is_write: bool,
-        body: &Value,
+        body: &(impl Serialize + Sync),
+        wait_s: u64,
         header: Option<(&str, &str)>,
-    ) -> Result<Value, Error> {
-        let limits = self.limits_of(body);
+    ) -> Result<T, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            let context = "the parameters do not fit JSON";
+            Error::caused(ErrorKind::Invalid, context, error)
+        })?;
+        let body = Bytes::from(body);
         let target = format!("AmazonSQS.{action}");
-        let body = Bytes::from(body.to_string());
         let headers = match &self.signer {
             None => Headers::default(),
             Some(signer) => {
-                let moment = signer.moment(unix_seconds());
+                let moment = signer.at(unix_seconds());
                 signer.sign_v4(&moment, JSON, Some(&target), &body)
             }
         };
@@ -176,7 +184,7 @@ impl Sqs {
             },
             is_write,
             is_repeatable: !is_write || is_repeatable(action),
-            limits,
+            limits: self.limits_of(wait_s),
             tally: Some(Tally {
                 meter: self.meter.clone(),
                 kind: kind(action),
@@ -189,12 +197,12 @@ impl Sqs {
 
     /// A receive that waits for messages takes as long as it waits, and then some. That says
     /// nothing of the service's load: it goes out bare.
-    fn limits_of(&self, body: &Value) -> Limits {
-        match body["WaitTimeSeconds"].as_u64() {
-            None | Some(0) => self.limits,
-            Some(wait) => Limits {
+    fn limits_of(&self, wait_s: u64) -> Limits {
+        match wait_s {
+            0 => self.limits,
+            wait_s => Limits {
                 pace: Pacing::Bare,
-                timeout: self.limits.timeout.max(Duration::from_secs(wait + 5)),
+                timeout: self.limits.timeout.max(Duration::from_secs(wait_s + 5)),
                 ..self.limits
             },
         }
@@ -237,40 +245,120 @@ impl Sqs {
         &self,
         action: &str,
         queue: &str,
-        entries: Vec<Value>,
-        read: impl Fn(&Value) -> CloudResult<T>,
+        entries: Vec<impl Serialize + Send + Sync>,
+        read: impl Fn(Done) -> CloudResult<T>,
     ) -> CloudResult<Vec<CloudResult<T>>> {
         let count = entries.len();
-        let body = json!({ "QueueUrl": self.url(queue).await?, "Entries": entries });
-        let reply = self.write(action, &body).await?;
+        let queue_url = self.url(queue).await?;
+        let body = Batch { queue_url, entries };
+        let BatchReply { successful, failed } =
+            in_write(self.ask(action, true, &body, 0, None).await)?;
         let unheard = |_| {
             let context = format!("{action}: nothing was said of an entry");
             Err(CloudError::new(CloudKind::Ambiguous, context))
         };
         let mut each: Vec<CloudResult<T>> = (0..count).map(unheard).collect();
-        let place = |entry: &Value| {
-            let at: usize = entry["Id"].as_str()?.parse().ok()?;
+        let place = |id: &Option<String>| {
+            let at: usize = id.as_ref()?.parse().ok()?;
             (at < count).then_some(at)
         };
-        for entry in list(&reply, "Successful") {
-            if let Some(at) = place(entry) {
+        for entry in successful.into_iter().flatten() {
+            if let Some(at) = place(&entry.id) {
                 each[at] = read(entry);
             }
         }
-        for entry in list(&reply, "Failed") {
-            if let Some(at) = place(entry) {
-                let is_ours = entry["SenderFault"].as_bool().unwrap_or(true);
-                let kind = match is_ours {
+        for entry in failed.into_iter().flatten() {
+            if let Some(at) = place(&entry.id) {
+                let kind = match entry.sender_fault.unwrap_or(true) {
                     true => CloudKind::Invalid,
                     false => CloudKind::Ambiguous,
                 };
-                let said = [&entry["Code"], &entry["Message"]];
-                let said = said.map(|said| said.as_str().unwrap_or_default());
+                let said = [entry.code, entry.message].map(Option::unwrap_or_default);
                 each[at] = Err(CloudError::new(kind, said.join(": ")));
             }
         }
         Ok(each)
     }
+}
+
+/// A request about several messages.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Batch<E> {
+    queue_url: String,
+    entries: Vec<E>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SendEntry<'a> {
+    id: String,
+    message_body: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct RemoveEntry<'a> {
+    id: String,
+    receipt_handle: &'a str,
+}
+
+/// What a service says of a batch. It may leave out any of it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct BatchReply {
+    successful: Option<Vec<Done>>,
+    failed: Option<Vec<Failed>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Done {
+    id: Option<String>,
+    message_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Failed {
+    id: Option<String>,
+    sender_fault: Option<bool>,
+    code: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ReceiveMessage {
+    queue_url: String,
+    max_number_of_messages: usize,
+    wait_time_seconds: u64,
+    message_system_attribute_names: [&'static str; 1],
+    /// What services read that do not know the newer name.
+    attribute_names: [&'static str; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    visibility_timeout: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Messages {
+    messages: Option<Vec<Message>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Message {
+    message_id: Option<String>,
+    body: Option<String>,
+    receipt_handle: Option<String>,
+    attributes: Option<Attributes>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attributes {
+    approximate_receive_count: Option<String>,
 }
 
 #[async_trait]
@@ -315,42 +403,48 @@ impl Queues for Sqs {
 
     async fn send(&self, queue: &str, bodies: &[String]) -> CloudResult<Vec<CloudResult<String>>> {
         let entries = bodies.iter().enumerate();
-        let entries =
-            entries.map(|(at, body)| json!({ "Id": at.to_string(), "MessageBody": body }));
-        let id = |entry: &Value| text(entry, "MessageId");
+        let entries = entries.map(|(at, body)| SendEntry {
+            id: at.to_string(),
+            message_body: body,
+        });
+        let id = |entry: Done| said(entry.message_id, "MessageId");
         self.batch("SendMessageBatch", queue, entries.collect(), id)
             .await
     }
 
     async fn receive(&self, queue: &str, how: &Receive) -> CloudResult<Vec<Received>> {
-        let mut body = json!({
-            "QueueUrl": self.url(queue).await?,
-            "MaxNumberOfMessages": how.max,
-            "WaitTimeSeconds": how.wait.as_secs(),
-            "MessageSystemAttributeNames": ["ApproximateReceiveCount"],
-            // What services read that do not know the newer name.
-            "AttributeNames": ["ApproximateReceiveCount"],
-        });
-        if let Some(visibility) = how.visibility {
-            body["VisibilityTimeout"] = json!(visibility.as_secs());
-        }
-        let reply = self.write("ReceiveMessage", &body).await?;
-        let message = |message: &Value| {
-            let receives = message["Attributes"]["ApproximateReceiveCount"].as_str();
+        const COUNT: &str = "ApproximateReceiveCount";
+        let wait_s = how.wait.as_secs();
+        let body = ReceiveMessage {
+            queue_url: self.url(queue).await?,
+            max_number_of_messages: how.max,
+            wait_time_seconds: wait_s,
+            message_system_attribute_names: [COUNT],
+            attribute_names: [COUNT],
+            visibility_timeout: how.visibility.map(|time| time.as_secs()),
+        };
+        let reply = self.ask("ReceiveMessage", true, &body, wait_s, None).await;
+        let Messages { messages } = in_write(reply)?;
+        let message = |message: Message| {
+            let receives = message
+                .attributes
+                .and_then(|it| it.approximate_receive_count);
             Ok(Received {
-                id: text(message, "MessageId")?,
-                body: text(message, "Body")?,
-                receipt: Receipt(text(message, "ReceiptHandle")?),
+                id: said(message.message_id, "MessageId")?,
+                body: said(message.body, "Body")?,
+                receipt: Receipt(said(message.receipt_handle, "ReceiptHandle")?),
                 receives: receives.and_then(|count| count.parse().ok()).unwrap_or(1),
             })
         };
-        list(&reply, "Messages").map(message).collect()
+        messages.into_iter().flatten().map(message).collect()
     }
 
     async fn remove(&self, queue: &str, receipts: &[Receipt]) -> CloudResult<Vec<CloudResult<()>>> {
         let entries = receipts.iter().enumerate();
-        let entries = entries
-            .map(|(at, receipt)| json!({ "Id": at.to_string(), "ReceiptHandle": receipt.0 }));
+        let entries = entries.map(|(at, receipt)| RemoveEntry {
+            id: at.to_string(),
+            receipt_handle: &receipt.0,
+        });
         self.batch("DeleteMessageBatch", queue, entries.collect(), |_| Ok(()))
             .await
     }
@@ -414,17 +508,26 @@ fn is_repeatable(action: &str) -> bool {
 }
 
 /// What a reply says.
-fn answer(action: &str, reply: &Reply, is_write: bool) -> Result<Value, Error> {
-    let status = reply.status.as_u16();
-    let read = match reply.body.is_empty() {
-        // Actions without a result answer with nothing.
-        true => Ok(Value::Null),
-        false => serde_json::from_slice::<Value>(&reply.body),
-    };
+fn answer<T: DeserializeOwned + Default>(
+    action: &str,
+    reply: &Reply,
+    is_write: bool,
+) -> Result<T, Error> {
     if reply.status.is_success() {
-        return read.map_err(|_| Error::malformed(format!("{action}: reply is not JSON")));
+        return match reply.body.is_empty() {
+            // Actions without a result answer with nothing.
+            true => Ok(T::default()),
+            false => serde_json::from_slice(&reply.body)
+                .map_err(|_| Error::malformed(format!("{action}: reply is not its JSON"))),
+        };
     }
-    let said = read.unwrap_or_default();
+    Err(refused(action, reply, is_write))
+}
+
+/// What a refusal says.
+fn refused(action: &str, reply: &Reply, is_write: bool) -> Error {
+    let status = reply.status.as_u16();
+    let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let get = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
     let kind = match said["__type"].as_str() {
         Some(code) => ErrorKind::Refused {
@@ -437,7 +540,7 @@ fn answer(action: &str, reply: &Reply, is_write: bool) -> Result<Value, Error> {
         None if status >= 500 => ErrorKind::Unavailable,
         None => ErrorKind::Malformed,
     };
-    Err(Error::new(kind, action))
+    Error::new(kind, action)
 }
 
 fn list<'a>(reply: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
@@ -445,8 +548,11 @@ fn list<'a>(reply: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 fn text(reply: &Value, name: &str) -> CloudResult<String> {
-    let text = reply[name].as_str();
-    text.map(str::to_owned).ok_or_else(|| malformed(name))
+    said(reply[name].as_str().map(str::to_owned), name)
+}
+
+fn said(text: Option<String>, name: &str) -> CloudResult<String> {
+    text.ok_or_else(|| malformed(name))
 }
 
 fn malformed(name: &str) -> CloudError {

@@ -154,7 +154,7 @@ fn fuzz_forms() {
             "x-fader-consistency",
             hyper::header::HeaderValue::from_static("strong"),
         );
-        if let Ok(json) = serde_json::from_slice::<serde_json::Value>(form) {
+        if let Ok(json) = serde_json::from_slice::<sqs::Json<'_>>(form) {
             for action in [
                 "SendMessage",
                 "ReceiveMessage",

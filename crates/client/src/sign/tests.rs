@@ -65,6 +65,30 @@ fn version_4_is_botocores() {
 }
 
 #[test]
+fn a_second_is_made_once() {
+    let credentials = Credentials::new("k", "s");
+    let signer = Signer::new(&credentials, SignatureVersion::V4, "h");
+    let first = signer.at(SECOND);
+    assert!(Arc::ptr_eq(&first, &signer.at(SECOND)));
+    let next = signer.at(SECOND + 1);
+    assert_eq!(next.basic, signer.moment(SECOND + 1).basic);
+    assert_ne!(next.basic, first.basic);
+    let (mut form, mut body) = (Vec::new(), Vec::new());
+    let here = signer.sign(&first, "ListDomains", &mut form, &mut body);
+    let elsewhere = signer.in_region("eu-west-1");
+    let there = elsewhere.sign(
+        &elsewhere.at(SECOND),
+        "ListDomains",
+        &mut Vec::new(),
+        &mut body,
+    );
+    assert_ne!(here, there);
+    let made = elsewhere.moment(SECOND);
+    let again = elsewhere.sign(&made, "ListDomains", &mut Vec::new(), &mut body);
+    assert_eq!(there, again);
+}
+
+#[test]
 fn a_broken_clock_still_signs() {
     let signer = Signer::new(&Credentials::new("k", "s"), SignatureVersion::V2, "h");
     assert_eq!(signer.moment(i64::MIN).extended, "1970-01-01T00:00:00Z");

@@ -25,7 +25,7 @@ use crate::connection::Progress;
 use crate::consistency;
 use crate::limit::Load;
 use crate::parameters::Parameters;
-use crate::sqs::{self, Action, Form, Node, Place, Protocol, Rendered, TARGET};
+use crate::sqs::{self, Action, Form, Json, Node, Place, Protocol, Rendered, TARGET};
 
 const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
@@ -337,12 +337,12 @@ fn check(parts: &Parts, body: &Bytes, bytes_max: usize) -> Result<(), Error> {
 }
 
 /// The JSON object of a body; one that is empty has no parameters.
-fn object(body: &[u8]) -> Result<serde_json::Value, Error> {
+fn object(body: &[u8]) -> Result<Json<'_>, Error> {
     if body.is_empty() {
-        return Ok(serde_json::Value::Object(serde_json::Map::new()));
+        return Ok(Json::Object(sqs::Object::default()));
     }
     match serde_json::from_slice(body) {
-        Ok(object @ serde_json::Value::Object(_)) => Ok(object),
+        Ok(object @ Json::Object(_)) => Ok(object),
         _ => Err(sqs::malformed("The body is not a JSON object")),
     }
 }

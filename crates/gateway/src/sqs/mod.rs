@@ -7,12 +7,14 @@
 //! ```
 
 mod action;
+mod json;
 mod node;
 mod parse;
 mod protocol;
 mod render;
 
 pub(crate) use action::Action;
+pub(crate) use json::{Json, Object};
 pub(crate) use node::{Form, Node, malformed};
 pub(crate) use parse::parse;
 pub(crate) use protocol::{Protocol, TARGET, protocol_of, region_of, target};

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::json::Json;
+use crate::parameters::Parameters;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use fader_services::sqs::{Code, Error};
-use serde_json::Value as Json;
-
-use crate::parameters::Parameters;
 
 /// How deep the names of a form may nest: the deepest of SQS have five parts.
 const DEPTH_MAX: usize = 8;
@@ -16,7 +15,7 @@ const DEPTH_MAX: usize = 8;
 /// Parameters, or one of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node<'a> {
-    Json(&'a Json),
+    Json(&'a Json<'a>),
     Form(&'a Form),
 }
 
@@ -68,7 +67,11 @@ impl<'a> Node<'a> {
     /// A parameter, by its name in JSON and in Query.
     pub(crate) fn get(self, json: &str, query: &str) -> Option<Node<'a>> {
         match self {
-            Node::Json(it) => it.get(json).filter(|it| !it.is_null()).map(Node::Json),
+            Node::Json(Json::Object(all)) => {
+                let it = all.get(json).filter(|it| **it != Json::Null);
+                it.map(Node::Json)
+            }
+            Node::Json(_) => None,
             Node::Form(it) => it.parts.get(query).map(Node::Form),
         }
     }
@@ -80,12 +83,12 @@ impl<'a> Node<'a> {
 
     fn as_text(self, name: &str) -> Result<String, Error> {
         let text = match self {
-            Node::Json(Json::String(text)) => Some(text),
+            Node::Json(Json::Text(text)) => Some(&**text),
             Node::Json(_) => None,
-            Node::Form(form) => form.value.as_ref(),
+            Node::Form(form) => form.value.as_deref(),
         };
         let wrong = || malformed(&format!("The parameter {name} is not a text"));
-        text.cloned().ok_or_else(wrong)
+        text.map(str::to_owned).ok_or_else(wrong)
     }
 
     /// A whole number.
@@ -94,8 +97,8 @@ impl<'a> Node<'a> {
             return Ok(None);
         };
         let number = match it {
-            Node::Json(Json::Number(number)) => number.as_i64(),
-            Node::Json(Json::String(text)) => text.parse().ok(),
+            Node::Json(Json::Number(number)) => *number,
+            Node::Json(Json::Text(text)) => text.parse().ok(),
             Node::Json(_) => None,
             Node::Form(form) => form
                 .value
@@ -120,7 +123,7 @@ impl<'a> Node<'a> {
     pub(crate) fn list(self, json: &str, query: &str) -> Result<Vec<Node<'a>>, Error> {
         match self.get(json, query) {
             None => Ok(Vec::new()),
-            Some(Node::Json(Json::Array(all))) => Ok(all.iter().map(Node::Json).collect()),
+            Some(Node::Json(Json::List(all))) => Ok(all.iter().map(Node::Json).collect()),
             Some(Node::Json(_)) => Err(malformed(&format!("The parameter {json} is not a list"))),
             Some(Node::Form(form)) => Ok(form.members().into_iter().map(Node::Form).collect()),
         }
@@ -142,9 +145,9 @@ impl<'a> Node<'a> {
         match self.get(json, query) {
             None => Ok(Vec::new()),
             Some(Node::Json(Json::Object(all))) => {
-                let all = all.iter().filter(|(_, it)| !it.is_null());
+                let all = all.iter().filter(|(_, it)| **it != Json::Null);
                 Ok(all
-                    .map(|(name, it)| (name.clone(), Node::Json(it)))
+                    .map(|(name, it)| (name.to_owned(), Node::Json(it)))
                     .collect())
             }
             Some(Node::Json(_)) => Err(malformed(&format!("The parameter {json} is not a map"))),

@@ -1,6 +1,8 @@
 //! Replies and refusals in both protocols, byte for byte. Lists and maps that are empty are left
 //! out.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -95,10 +97,10 @@ pub(crate) fn reply(
 }
 
 fn json(fields: &Option<Vec<Field>>) -> Rendered {
-    let body = match fields {
-        Some(fields) => Json::Object(object(fields)).to_string().into_bytes(),
-        None => Vec::new(),
-    };
+    let mut body = Vec::new();
+    if let Some(fields) = fields {
+        json_object(&mut body, fields);
+    }
     Rendered {
         content_type: "application/x-amz-json-1.0",
         body,
@@ -323,42 +325,68 @@ fn task(task: Task) -> Vec<Field> {
     fields
 }
 
-fn object(fields: &[Field]) -> Map<String, Json> {
+/// Fields in order of name.
+fn json_object(out: &mut Vec<u8>, fields: &[Field]) {
     let shown = fields.iter().filter(|Field(_, _, shown)| !shown.is_empty());
-    shown
-        .map(|Field(name, _, shown)| ((*name).to_owned(), value(shown)))
-        .collect()
+    let mut sorted: Vec<&Field> = shown.collect();
+    sorted.sort_unstable_by_key(|Field(name, _, _)| *name);
+    json_list(out, b"{}", sorted, |out, Field(name, _, shown)| {
+        json_name(out, name);
+        json_value(out, shown);
+    });
 }
 
-fn value(shown: &Shown) -> Json {
+fn json_value(out: &mut Vec<u8>, shown: &Shown) {
     match shown {
-        Shown::Text(text) => text.clone().into(),
-        Shown::Number(number) => (*number).into(),
-        Shown::Flag(flag) => (*flag).into(),
-        Shown::Texts(texts) => texts.clone().into(),
+        Shown::Text(text) => json_text(out, text),
+        Shown::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Shown::Flag(flag) => out.extend_from_slice(flag.to_string().as_bytes()),
+        Shown::Texts(texts) => json_list(out, b"[]", texts, |out, text| json_text(out, text)),
         Shown::Pairs(pairs, _) => {
-            let pairs = pairs.iter();
-            Json::Object(
-                pairs
-                    .map(|(name, value)| (name.clone(), value.clone().into()))
-                    .collect(),
-            )
-        }
-        Shown::List(all) => all
-            .iter()
-            .map(|fields| Json::Object(object(fields)))
-            .collect(),
-        Shown::Attributes(all) => {
-            let shown = all.iter().map(|it| {
-                let (name, value) = attribute_value(&it.value);
-                let mut object = Map::new();
-                object.insert(name.to_owned(), value.into());
-                object.insert("DataType".to_owned(), it.data_type.clone().into());
-                (it.name.clone(), Json::Object(object))
+            let pairs: BTreeMap<&str, &str> =
+                pairs.iter().map(|(name, it)| (&**name, &**it)).collect();
+            json_list(out, b"{}", pairs, |out, (name, it)| {
+                json_name(out, name);
+                json_text(out, it);
             });
-            Json::Object(shown.collect())
+        }
+        Shown::List(all) => json_list(out, b"[]", all, |out, fields| json_object(out, fields)),
+        Shown::Attributes(all) => {
+            let all: BTreeMap<&str, &Attribute> = all.iter().map(|it| (&*it.name, it)).collect();
+            json_list(out, b"{}", all, |out, (name, it)| {
+                json_name(out, name);
+                let (kind, value) = attribute_value(&it.value);
+                json_object(out, &[text(kind, value), text("DataType", &*it.data_type)]);
+            });
         }
     }
+}
+
+/// What `show` writes of each, with commas between, in these brackets.
+fn json_list<T>(
+    out: &mut Vec<u8>,
+    brackets: &[u8; 2],
+    all: impl IntoIterator<Item = T>,
+    show: impl Fn(&mut Vec<u8>, T),
+) {
+    let [open, close] = *brackets;
+    out.push(open);
+    for (at, it) in all.into_iter().enumerate() {
+        if 0 < at {
+            out.push(b',');
+        }
+        show(out, it);
+    }
+    out.push(close);
+}
+
+fn json_name(out: &mut Vec<u8>, name: &str) {
+    json_text(out, name);
+    out.push(b':');
+}
+
+fn json_text(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("memory takes any text");
 }
 
 fn attribute_value(value: &Value) -> (&'static str, String) {

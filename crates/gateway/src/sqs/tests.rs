@@ -320,7 +320,43 @@ fn refusals_are_shown_in_both() {
     expect_test::expect_file!["snapshots/refusals.txt"].assert_eq(&lines);
 }
 
+#[test]
+fn of_a_name_that_comes_twice_the_last_value_counts() {
+    let text =
+        r#"{"QueueUrl":"URL","MessageBody":"first","Delay\u0053econds":7,"MessageBody":"last"}"#;
+    let parsed = by_json(Action::SendMessage, &text.replace("URL", URL)).unwrap();
+    let Command::SendMessage(send) = parsed.command else {
+        panic!("it is a send");
+    };
+    assert_eq!(send.entries[0].body.as_deref(), Some("last"));
+    assert_eq!(send.entries[0].delay_seconds, Some(7));
+}
+
+#[test]
+fn attributes_come_in_order_of_name() {
+    let text = r#"{"QueueUrl":"URL","MessageBody":"b","MessageAttributes":{
+        "b":{"DataType":"String","StringValue":"2"},
+        "a":{"DataType":"String","StringValue":"\ud83d\ude00\n"},
+        "c":null,
+        "b":{"DataType":"String","StringValue":"3"}}}"#;
+    let parsed = by_json(Action::SendMessage, &text.replace("URL", URL)).unwrap();
+    let Command::SendMessage(send) = parsed.command else {
+        panic!("it is a send");
+    };
+    let all = send.entries[0].attributes.iter();
+    let all: Vec<_> = all.map(|it| (it.name.as_str(), it.value.clone())).collect();
+    let text = |text: &str| Value::Text(text.to_owned());
+    assert_eq!(all, [("a", text("\u{1f600}\n")), ("b", text("3"))]);
+}
+
 proptest! {
+    #[test]
+    fn json_is_read_as_by_others(tree in fuzz::json()) {
+        let text = serde_json::to_string(&tree).unwrap();
+        let read: Json<'_> = serde_json::from_str(&text).unwrap();
+        assert!(is_alike(&read, &tree), "{read:?} of {tree}");
+    }
+
     #[test]
     fn no_json_panics(text in "[\\[\\]{}\":,a-zA-Z0-9. ]{0,120}", at in 0..24_usize) {
         let action = ["SendMessage", "ReceiveMessage", "CreateQueue", "AddPermission"][at % 4];
@@ -368,4 +404,22 @@ fn every_action_is_found_by_its_name() {
     let parsed = parsed.unwrap();
     assert!(matches!(parsed.command, Command::GetQueueUrl(_)));
     assert_eq!(parsed.owner, Some(AccountId("2".to_owned())));
+}
+
+fn is_alike(read: &Json<'_>, tree: &serde_json::Value) -> bool {
+    match (read, tree) {
+        (Json::Null, serde_json::Value::Null) | (Json::Flag, serde_json::Value::Bool(_)) => true,
+        (Json::Number(read), serde_json::Value::Number(number)) => *read == number.as_i64(),
+        (Json::Text(read), serde_json::Value::String(text)) => read == text,
+        (Json::List(read), serde_json::Value::Array(all)) => {
+            read.len() == all.len() && read.iter().zip(all).all(|(a, b)| is_alike(a, b))
+        }
+        (Json::Object(read), serde_json::Value::Object(all)) => {
+            let is_same = |(name, it): (&str, &Json<'_>)| {
+                all.get(name).is_some_and(|other| is_alike(it, other)) && read.get(name) == Some(it)
+            };
+            read.iter().count() == all.len() && read.iter().all(is_same)
+        }
+        _ => false,
+    }
 }

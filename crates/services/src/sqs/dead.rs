@@ -433,7 +433,7 @@ pub(crate) fn set_link(queue: &mut Queue<'_>, link: &Link) {
     let key = layout::source_key(queue.collection, &link.source);
     match link.is_linked {
         true => {
-            let place = layout::encode(&link.place, 1);
+            let place = layout::encode(&link.place, 1, 32);
             queue.put(key, place);
         }
         false => queue.remove(key),

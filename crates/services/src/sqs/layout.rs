@@ -75,12 +75,19 @@ impl Keys {
         KeyBuilder::new(self.collection, table).raw(&self.era.to_be_bytes())
     }
 
+    /// The key of these bytes in a table, allocated once.
+    fn row(self, table: Table, bytes: &[u8]) -> Bytes {
+        let era = self.era.to_be_bytes();
+        let key = KeyBuilder::with_rest(self.collection, table, era.len() + bytes.len());
+        key.raw(&era).raw(bytes).build()
+    }
+
     pub(crate) fn body(self, number: u64) -> Bytes {
-        self.table(Table::Bodies).raw(&number.to_be_bytes()).build()
+        self.row(Table::Bodies, &number.to_be_bytes())
     }
 
     pub(crate) fn state(self, number: u64) -> Bytes {
-        self.table(Table::States).raw(&number.to_be_bytes()).build()
+        self.row(Table::States, &number.to_be_bytes())
     }
 
     pub(crate) fn states_from(self, number: u64) -> KeyRange {
@@ -91,11 +98,11 @@ impl Keys {
     }
 
     pub(crate) fn group(self, group: &str) -> Bytes {
-        self.table(Table::Groups).raw(group.as_bytes()).build()
+        self.row(Table::Groups, group.as_bytes())
     }
 
     pub(crate) fn index(self, index: Index, spot: Spot) -> Bytes {
-        self.table(index.table()).raw(&spot.bytes()).build()
+        self.row(index.table(), &spot.bytes())
     }
 
     pub(crate) fn index_from(self, index: Index, spot: Spot) -> KeyRange {
@@ -352,9 +359,10 @@ pub(crate) fn decode<T: Wire>(value: Bytes, version: u8) -> Result<T, DecodeErro
     Ok(it)
 }
 
-/// What [`decode`] reads.
-pub(crate) fn encode(it: &dyn Wire, version: u8) -> Bytes {
-    let mut out = vec![version];
+/// What [`decode`] reads, of about so many bytes.
+pub(crate) fn encode(it: &dyn Wire, version: u8, size: usize) -> Bytes {
+    let mut out = Vec::with_capacity(size);
+    out.push(version);
     it.put(&mut out);
     Bytes::from(out)
 }

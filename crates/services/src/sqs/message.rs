@@ -149,8 +149,13 @@ wire_fields!(Attempt {
 
 /// A row of a queue.
 pub(crate) trait Row: Wire + Sized {
+    /// About how many bytes it has.
+    fn size(&self) -> usize {
+        64
+    }
+
     fn encode(&self) -> Bytes {
-        encode(self, VERSION)
+        encode(self, VERSION, self.size())
     }
 
     fn decode(value: Bytes) -> Result<Self, DecodeError> {
@@ -158,7 +163,11 @@ pub(crate) trait Row: Wire + Sized {
     }
 }
 
-impl Row for Body {}
+impl Row for Body {
+    fn size(&self) -> usize {
+        128 + self.text.len()
+    }
+}
 impl Row for State {}
 impl Row for Group {}
 impl Row for FirstSend {}
@@ -209,7 +218,11 @@ wire_fields!(Counters {
     recent_ms,
     totals,
 });
-impl Row for Counters {}
+impl Row for Counters {
+    fn size(&self) -> usize {
+        128
+    }
+}
 
 /// What happened to the messages of a queue since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -280,6 +280,11 @@ pub(crate) fn check_id(parameter: &str, id: &str) -> Result<(), Error> {
 }
 
 fn check_text(text: &str) -> Result<(), Error> {
+    // Most texts have nothing else. All bytes are looked at, so that several are at a time.
+    let is_plain = |so_far: bool, byte: u8| so_far & matches!(byte, b' '..=b'~');
+    if text.bytes().fold(true, is_plain) {
+        return Ok(());
+    }
     let is_carried = |character: char| {
         matches!(u32::from(character),
             0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x10000..=0x0010_FFFF)

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fader_client::{Credentials, Http, Pacing, Settings, Sqs};
 use fader_cloud::{QueueSettings, Queues, Receive};
 use fader_measure::{Interval, median, ratio_of_medians};
@@ -54,6 +54,16 @@ pub(crate) struct Options {
     /// The address of an ElasticMQ that runs already; without it that comparison is left out.
     #[arg(long)]
     elasticmq: Option<String>,
+    /// A part alone.
+    #[arg(long)]
+    only: Option<Part>,
+}
+
+/// A part of it.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Messages through standard queues, one a request and ten.
+    Flow,
 }
 
 /// One server, and what it did in each round.
@@ -86,6 +96,7 @@ impl Manner {
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let common = &options.common;
+    let is_whole = options.only != Some(Part::Flow);
     let (scratch, machine) = Machine::begin(&common.scratch)?;
     let server = Server::fader(&common.fader, &scratch.path().join("data"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -111,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
                 (Manner::Fifo, &mut it.fifo),
             ];
             // The comparison between servers is of standard queues.
-            let count = if at == 0 { 3 } else { 2 };
+            let count = if at == 0 && is_whole { 3 } else { 2 };
             for (manner, rates) in manners.into_iter().take(count) {
                 let rate = flow(&it.queues, number, manner, common.seconds());
                 rates.push(runtime.block_on(rate)?);
@@ -119,19 +130,26 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
     }
     let fader = Arc::clone(&subjects[0].queues);
-    let (lone, poll) = runtime.block_on(polls(&fader))?;
-    let parked = runtime.block_on(parked::measure(&fader, common))?;
+    let mut findings = flow_findings(&subjects, common.seed);
+    let mut notes = Vec::new();
+    if is_whole {
+        let (lone, poll) = runtime.block_on(polls(&fader))?;
+        let parked = runtime.block_on(parked::measure(&fader, common))?;
+        findings.extend(own_findings(&subjects[0], &lone, &poll, common.seed));
+        findings.extend(parked.findings(common.seed));
+        notes.push(format!(
+            "a lone durable send {:.2} ms, an answer of a long poll {:.2} ms",
+            median(&lone) * 1e3,
+            median(&poll) * 1e3,
+        ));
+        notes.push(parked.note());
+    }
     ensure!(server.stop()?.success(), "the server did not end in peace");
-    let depth = depth::measure(common, scratch.path(), &runtime)?;
-    let mut findings = findings(&subjects, &lone, &poll, common.seed);
-    findings.extend(parked.findings(common.seed));
-    findings.extend(depth.findings(common.seed));
-    let mut notes = vec![format!(
-        "a lone durable send {:.2} ms, an answer of a long poll {:.2} ms",
-        median(&lone) * 1e3,
-        median(&poll) * 1e3,
-    )];
-    notes.extend([parked.note(), depth.note()]);
+    if is_whole {
+        let depth = depth::measure(common, scratch.path(), &runtime)?;
+        findings.extend(depth.findings(common.seed));
+        notes.push(depth.note());
+    }
     let report = Report {
         benchmark: "sqs",
         machine,
@@ -327,8 +345,9 @@ fn finding(name: &str, interval: Interval, target: Target) -> Finding {
     }
 }
 
-fn findings(subjects: &[Subject], lone: &[f64], poll: &[f64], seed: u64) -> Vec<Finding> {
-    let mut findings = vec![
+/// What Fader's queues come to beside each other.
+fn own_findings(fader: &Subject, lone: &[f64], poll: &[f64], seed: u64) -> [Finding; 2] {
+    [
         finding(
             "long poll / lone send: time",
             ratio_of_medians(poll, lone, seed),
@@ -336,25 +355,27 @@ fn findings(subjects: &[Subject], lone: &[f64], poll: &[f64], seed: u64) -> Vec<
         ),
         finding(
             "FIFO, 1,000 groups / standard: messages a second",
-            ratio_of_medians(&subjects[0].fifo, &subjects[0].single, seed),
+            ratio_of_medians(&fader.fifo, &fader.single, seed),
             Target::AtLeast(0.5),
         ),
-    ];
-    if let [fader, elasticmq] = subjects {
-        let single = ratio_of_medians(&fader.single, &elasticmq.single, seed);
-        let batches = ratio_of_medians(&fader.batches, &elasticmq.batches, seed);
-        findings.extend([
-            finding(
-                "fader / ElasticMQ: messages a second",
-                single,
-                Target::AtLeast(3.0),
-            ),
-            finding(
-                "fader / ElasticMQ: in batches of ten",
-                batches,
-                Target::AtLeast(5.0),
-            ),
-        ]);
-    }
-    findings
+    ]
+}
+
+/// What they come to beside ElasticMQ's, if that takes part.
+fn flow_findings(subjects: &[Subject], seed: u64) -> Vec<Finding> {
+    let [fader, elasticmq] = subjects else {
+        return Vec::new();
+    };
+    vec![
+        finding(
+            "fader / ElasticMQ: messages a second",
+            ratio_of_medians(&fader.single, &elasticmq.single, seed),
+            Target::AtLeast(3.0),
+        ),
+        finding(
+            "fader / ElasticMQ: in batches of ten",
+            ratio_of_medians(&fader.batches, &elasticmq.batches, seed),
+            Target::AtLeast(5.0),
+        ),
+    ]
 }
