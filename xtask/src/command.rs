@@ -39,9 +39,9 @@ pub(crate) fn cargo() -> Command {
 
 /// A program that takes only the time of the cores that others leave.
 pub(crate) fn giving_way(program: &Path) -> Command {
-    let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(program);
-    nice
+    let mut idle = Command::new("chrt");
+    idle.args(["--idle", "0"]).arg(program);
+    idle
 }
 
 /// How programs of this repository are built.
