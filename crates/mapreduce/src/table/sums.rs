@@ -22,7 +22,7 @@ struct Sum {
     /// The key, if it fits; else its first eight bytes, and its place among the others.
     head: [u8; INLINE],
     sum: u64,
-    /// Bytes of the key, and one more; 0 is the sum of no key.
+    /// Bytes of the key.
     size: u32,
     /// Half of the hash; of sums that are sorted, the partition.
     hash: u32,
@@ -30,7 +30,7 @@ struct Sum {
 
 impl Sum {
     fn key<'a>(&'a self, keys: &'a [u8]) -> &'a [u8] {
-        let size = self.size as usize - 1;
+        let size = self.size as usize;
         if size <= INLINE {
             return &self.head[..size];
         }
@@ -99,7 +99,7 @@ impl Sums {
         let new = &mut self.waiting[self.waits];
         new.head = head.to_le_bytes();
         new.sum = number;
-        new.size = size as u32 + 1;
+        new.size = size as u32;
         new.hash = hash(head, size);
         if INLINE < size {
             let mut new = *new;
@@ -143,7 +143,7 @@ impl Sums {
     /// Adds to a sum, or makes it. The key is only read if it is not in `new`.
     #[inline]
     fn insert(&mut self, new: &Sum, key: &[u8]) {
-        let is_long = INLINE + 1 < new.size as usize;
+        let is_long = INLINE < new.size as usize;
         let mut at = self.at(new.hash);
         loop {
             let slot = self.slots[at];
