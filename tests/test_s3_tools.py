@@ -10,9 +10,8 @@ import urllib.request
 
 import pytest
 
-import made
 import server as servers
-from test_vendor_sdks import build, needs, tour
+from test_vendor_sdks import build, java_tour, needs, tour
 
 HERE = pathlib.Path(__file__).resolve().parent
 AWS = pathlib.Path(sys.executable).parent / "aws"
@@ -236,6 +235,4 @@ def test_the_sdk_for_go_version_2(server, tmp_path):
 
 
 def test_the_sdk_for_java_version_2(server, tmp_path):
-    needs("mvn")
-    java = ["java", *made.JAVA_FLAGS, "-cp", made.java("java_s3")]
-    tour([*java, "fader.S3Tour"], server, tmp_path)
+    java_tour("java_s3", "fader.S3Tour", server, tmp_path)

@@ -11,9 +11,8 @@ import urllib.parse
 
 import pytest
 
-import made
 import server as servers
-from test_vendor_sdks import build, needs, tour
+from test_vendor_sdks import build, java_tour, needs, tour
 
 HERE = pathlib.Path(__file__).resolve().parent
 ENVIRONMENTS = pathlib.Path(sys.prefix)
@@ -40,9 +39,7 @@ def test_the_sdk_for_go_version_2(server, tmp_path):
 
 
 def test_the_sdk_for_java_version_2(server, tmp_path):
-    needs("mvn")
-    java = ["java", *made.JAVA_FLAGS, "-cp", made.java("java_sqs")]
-    tour([*java, "fader.SqsTour"], server, tmp_path)
+    java_tour("java_sqs", "fader.SqsTour", server, tmp_path)
 
 
 def test_the_aws_command_line(server, tmp_path):

@@ -47,6 +47,13 @@ def tour(command, server, home):
     assert len(lines) > 5 and all(line.startswith("ok ") for line in lines), lines
 
 
+def java_tour(project, entry, server, home):
+    """The tour of a folder's project of Maven."""
+    needs("mvn")
+    java = ["java", *made.JAVA_FLAGS, "-cp", made.java(project)]
+    tour([*java, entry], server, home)
+
+
 def test_the_sdk_for_go(server, tmp_path):
     needs("go")
     program = tmp_path / "go-sdk"
@@ -55,6 +62,4 @@ def test_the_sdk_for_go(server, tmp_path):
 
 
 def test_the_sdk_for_java(server, tmp_path):
-    needs("mvn")
-    java = ["java", *made.JAVA_FLAGS, "-cp", made.java("java")]
-    tour([*java, "fader.SimpleDbTour"], server, tmp_path)
+    java_tour("java", "fader.SimpleDbTour", server, tmp_path)

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,19 +40,23 @@ pub(crate) fn cargo() -> Command {
 
 /// A program that takes only the time of the cores that others leave.
 pub(crate) fn giving_way(program: &Path) -> Command {
-    let as_idle = |program: &Path| {
-        let mut run = Command::new("chrt");
-        run.args(["--idle", "0"]).arg(program);
-        run
-    };
+    const IDLE: &[&str] = &["chrt", "--idle", "0"];
+    const NICE: &[&str] = &["nice", "-n", "19"];
     // A sandbox may refuse the policy.
-    let tried = as_idle(Path::new("true")).output();
-    if tried.is_ok_and(|tried| tried.status.success()) {
-        return as_idle(program);
-    }
-    let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(program);
-    nice
+    static WORDS: LazyLock<&[&str]> = LazyLock::new(|| {
+        let tried = started_by(IDLE, Path::new("true")).output();
+        match tried.is_ok_and(|tried| tried.status.success()) {
+            true => IDLE,
+            false => NICE,
+        }
+    });
+    started_by(&WORDS, program)
+}
+
+fn started_by(words: &[&str], program: &Path) -> Command {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(program);
+    command
 }
 
 /// How programs of this repository are built.

@@ -368,12 +368,7 @@ async fn a_quorum_that_is_away_may_come_back() {
             }
         };
         assert_eq!((refused.code, refused.reason), expected, "w={w}");
-        let request = Request::GetAttributes {
-            domain: "carts".to_owned(),
-            item: "i".to_owned(),
-            names: Vec::new(),
-            consistent: false,
-        };
+        let request = read_of("carts", "i");
         let (refused, _) = node
             .ask(Call::new(&account(), request, eventual(w, 1)))
             .await;
@@ -419,12 +414,7 @@ async fn a_bound_is_proven_or_refused() {
     let absent = ["n1", "n2", "n3"].map(str::to_owned).to_vec();
     let cluster = node.cluster().unwrap();
     cluster.partition(&[Vec::new(), absent]).unwrap();
-    let request = Request::GetAttributes {
-        domain: "orders".to_owned(),
-        item: "i".to_owned(),
-        names: Vec::new(),
-        consistent: false,
-    };
+    let request = read_of("orders", "i");
     let refused = loop {
         let consistency = bounded(Bound::Versions(0));
         if let Err(error) = write(&node, request.clone(), consistency).await {

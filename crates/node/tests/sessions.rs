@@ -74,7 +74,7 @@ impl<'n> Session<'n> {
         item: &str,
         consistency: ConsistencyOptions,
     ) -> (Result<Vec<String>, Error>, ReplyMetadata) {
-        let (outcome, told) = self.ask(get(domain, item), consistency).await;
+        let (outcome, told) = self.ask(read_of(domain, item), consistency).await;
         (outcome.map(values_of), told)
     }
 
@@ -86,23 +86,6 @@ impl<'n> Session<'n> {
     ) -> Vec<String> {
         self.try_values(domain, item, consistency).await.0.unwrap()
     }
-}
-
-fn get(domain: &str, item: &str) -> Request {
-    Request::GetAttributes {
-        domain: domain.to_owned(),
-        item: item.to_owned(),
-        names: Vec::new(),
-        consistent: false,
-    }
-}
-
-fn values_of(reply: Reply) -> Vec<String> {
-    let Reply::Attributes(pairs) = reply else {
-        panic!("attributes are asked");
-    };
-    let text = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
-    pairs.iter().map(|pair| text(&pair.value)).collect()
 }
 
 #[tokio::test]
@@ -570,13 +553,13 @@ async fn follows_through_deaths(wiring: Wiring) {
             ConsistencyOptions::default(),
             eventual(1, 1),
         ] {
-            let read = session.ask_until_taken(get("carts", "i"), level).await;
+            let read = session.ask_until_taken(read_of("carts", "i"), level).await;
             assert_eq!(values_of(read), expected);
         }
         cluster.restart(victim).unwrap();
         whole(&node).await;
         for _member in 0..3 {
-            let read = session.ask_until_taken(get("carts", "i"), eventual(1, 1));
+            let read = session.ask_until_taken(read_of("carts", "i"), eventual(1, 1));
             assert_eq!(values_of(read.await), expected);
         }
     }

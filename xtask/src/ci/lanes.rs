@@ -36,6 +36,14 @@ pub(super) fn each<T: Send>(
     })
 }
 
+/// Puts items of these names before all others, in the order of the names.
+pub(super) fn put_first<T>(items: &mut [T], names: &[&str], name: impl Fn(&T) -> &str) {
+    items.sort_by_key(|item| {
+        let place = names.iter().position(|first| *first == name(item));
+        place.unwrap_or(names.len())
+    });
+}
+
 /// What a lock of a lane that panicked becomes.
 pub(super) fn panicked<E>(_: E) -> anyhow::Error {
     anyhow!("a lane panicked")

@@ -380,10 +380,7 @@ fn benchmark(score: &mut Score, course: &Course) -> Result<bool> {
         .into_iter()
         .chain(bench::small_by_python(Profile::Checked)?)
         .collect();
-    benches.sort_by_key(|(name, _)| {
-        let place = LONGEST.iter().position(|longest| longest == name);
-        place.unwrap_or(LONGEST.len())
-    });
+    lanes::put_first(&mut benches, &LONGEST, |(name, _)| name);
     let total = Mutex::new((score, true));
     let benches = benches.into_iter().enumerate().collect();
     lanes::each(benches, BENCHES, |(number, (name, mut quick))| {

@@ -64,10 +64,7 @@ pub(super) struct Program {
 pub(super) fn run(programs: Vec<Program>, score: &mut Score, seed: u64) -> Result<bool> {
     let (alone, mut together): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| program.runs_alone);
-    together.sort_by_key(|program| {
-        let place = LONGEST.iter().position(|name| *name == program.name);
-        place.unwrap_or(LONGEST.len())
-    });
+    lanes::put_first(&mut together, &LONGEST, |program| &program.name);
     let total = Mutex::new((score, true));
     let run = |program: Program| -> Result<()> {
         let (said, is_good) = output(&program, seed)?;

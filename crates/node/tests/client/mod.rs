@@ -97,20 +97,28 @@ pub(crate) async fn get(
     item: &str,
     consistency: ConsistencyOptions,
 ) -> (Vec<String>, ReplyMetadata) {
-    let request = Request::GetAttributes {
+    let request = read_of(domain, item);
+    let (answered, metadata) = node.ask(Call::new(&account(), request, consistency)).await;
+    (values_of(answered.unwrap().reply), metadata)
+}
+
+/// A read of all of an item, of the level that the request is told.
+pub(crate) fn read_of(domain: &str, item: &str) -> Request {
+    Request::GetAttributes {
         domain: domain.to_owned(),
         item: item.to_owned(),
         names: Vec::new(),
         consistent: false,
-    };
-    let (answered, metadata) = node.ask(Call::new(&account(), request, consistency)).await;
-    let answered = answered.unwrap();
-    let Reply::Attributes(pairs) = answered.reply else {
+    }
+}
+
+/// The values that a read shows.
+pub(crate) fn values_of(reply: Reply) -> Vec<String> {
+    let Reply::Attributes(pairs) = reply else {
         panic!("attributes are asked");
     };
-    let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
-    let values = pairs.into_iter().map(|pair| text(pair.value.to_vec()));
-    (values.collect(), metadata)
+    let text = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
+    pairs.iter().map(|pair| text(&pair.value)).collect()
 }
 
 pub(crate) async fn values(
