@@ -217,6 +217,13 @@ impl SegmentWriter {
         });
     }
 
+    /// Begins partitions until this one is under way.
+    pub(crate) fn begin_until(&mut self, partition: u32) {
+        while self.runs.len() <= partition as usize {
+            self.begin();
+        }
+    }
+
     /// Adds a record, which is not before the last one.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
         let pairs = key.iter().zip(&self.last_key);

@@ -1,7 +1,8 @@
-//! Gathers the pairs of a map attempt in bounded memory: sums in a hash table, all else in a buffer
-//! that is sorted. What is full becomes a segment.
+//! Gathers the pairs of a map attempt in bounded memory: sums, and pairs that are there once, in a
+//! hash table; all else in a buffer that is sorted. What is full becomes a segment.
 
-pub(crate) mod sums;
+mod entries;
+mod unique;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::failure::{Failure, Outcome};
 use crate::shuffle::{Codec, Segment, SegmentWriter};
 use crate::sort::{self, Line};
-use crate::table::sums::Sums;
+use crate::table::entries::Entries;
+use crate::table::unique::Unique;
 use crate::user::{Code, Combine, Combining, Emit, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// Bytes that a pair takes besides its own, about.
@@ -49,7 +51,8 @@ impl Pairs {
 
 #[derive(Debug)]
 enum Gathered {
-    Sums(Sums),
+    Sums(Entries),
+    Unique(Unique),
     Pairs(Pairs),
 }
 
@@ -67,7 +70,8 @@ impl Room {
         // Places in the buffers have 32 bits.
         let bytes_max = bytes_max.min(2 << 30);
         let gathered = match combining {
-            Combining::Sum => Gathered::Sums(Sums::new(bytes_max)),
+            Combining::Sum => Gathered::Sums(Entries::sums(bytes_max)),
+            Combining::Unique => Gathered::Unique(Unique::new(bytes_max)),
             _ => Gathered::Pairs(Pairs::with_room(bytes_max)),
         };
         Room {
@@ -81,7 +85,6 @@ impl Room {
 pub(crate) struct Table {
     code: std::sync::Arc<dyn Code>,
     combiner: Option<Box<dyn Combine>>,
-    combining: Combining,
     partitions: u32,
     ranges: Vec<Vec<u8>>,
     codec: Codec,
@@ -106,7 +109,6 @@ impl Table {
     ) -> Self {
         Table {
             combiner,
-            combining: code.combining(),
             partitions,
             ranges,
             codec,
@@ -166,6 +168,7 @@ impl Table {
         let mut gathered = std::mem::replace(&mut self.gathered, none);
         let segment = match &mut gathered {
             Gathered::Sums(sums) => Ok(self.spill_sums(sums)),
+            Gathered::Unique(unique) => Ok(self.spill_unique(unique)),
             Gathered::Pairs(pairs) => {
                 let segment = self.spill_pairs(pairs);
                 pairs.lines.clear();
@@ -199,24 +202,36 @@ impl Table {
         partition.min(self.partitions - 1)
     }
 
-    fn spill_sums(&self, sums: &mut Sums) -> Option<Segment> {
-        let count = sums.len();
-        if count == 0 {
-            return None;
-        }
-        let raw = sums.key_bytes() + count * size_of::<u64>();
-        let mut writer = SegmentWriter::with_room(self.codec, raw, count);
+    fn spill_sums(&self, sums: &mut Entries) -> Option<Segment> {
+        let mut writer = self.writer(sums.len(), sums.written())?;
         let partition = |key: &[u8]| self.partition(key, xxh3_64(key));
-        let mut begun = 0;
-        sums.drain(self.partitions, partition, |partition, key, sum| {
-            while begun <= partition {
-                writer.begin();
-                begun += 1;
-            }
-            writer.push(key, &sum.to_be_bytes());
-        });
-        (begun..self.partitions).for_each(|_| writer.begin());
+        sums.drain(
+            self.partitions,
+            partition,
+            |_| 0,
+            |partition, key, sum| {
+                writer.begin_until(partition);
+                writer.push(key, &sum.to_be_bytes());
+            },
+        );
+        writer.begin_until(self.partitions - 1);
         Some(writer.finish())
+    }
+
+    fn spill_unique(&self, unique: &mut Unique) -> Option<Segment> {
+        let mut writer = self.writer(unique.len(), unique.written())?;
+        let partition = |key: &[u8]| self.partition(key, xxh3_64(key));
+        unique.drain(self.partitions, partition, |partition, key, value| {
+            writer.begin_until(partition);
+            writer.push(key, value);
+        });
+        writer.begin_until(self.partitions - 1);
+        Some(writer.finish())
+    }
+
+    /// A writer for so many pairs of so many bytes, if there are any.
+    fn writer(&self, count: usize, bytes: usize) -> Option<SegmentWriter> {
+        (0 < count).then(|| SegmentWriter::with_room(self.codec, bytes, count))
     }
 
     fn spill_pairs(&mut self, pairs: &mut Pairs) -> Outcome<Option<Segment>> {
@@ -225,11 +240,6 @@ impl Table {
             return Ok(None);
         }
         sort::sort(lines, bytes);
-        if self.combining == Combining::Unique {
-            lines.dedup_by(|one, other| {
-                one.partition == other.partition && one.pair(bytes) == other.pair(bytes)
-            });
-        }
         let mut writer = SegmentWriter::with_room(self.codec, bytes.len(), lines.len());
         let mut rest = &lines[..];
         for partition in 0..self.partitions {
@@ -311,6 +321,10 @@ impl Emit for Combined {
 
 impl Emit for Table {
     fn emit(&mut self, key: &[u8], value: &[u8]) {
+        self.emit_part(key, 0..key.len(), value);
+    }
+
+    fn emit_part(&mut self, text: &[u8], key: Range<usize>, value: &[u8]) {
         let bytes = key.len() + value.len() + ENTRY_BYTES;
         let is_large = KEY_BYTES_MAX < key.len() || VALUE_BYTES_MAX < value.len();
         if is_large || self.bytes_max < bytes {
@@ -322,21 +336,26 @@ impl Emit for Table {
                 value.len()
             ));
         }
-        match &self.gathered {
-            Gathered::Pairs(pairs) if self.bytes_max < pairs.bytes() + bytes => self.spill(),
-            _ => {}
+        let before = match &self.gathered {
+            Gathered::Pairs(pairs) => pairs.bytes(),
+            Gathered::Unique(unique) => unique.bytes(),
+            Gathered::Sums(_) => 0,
+        };
+        if self.bytes_max < before + bytes {
+            self.spill();
         }
         self.emitted += 1;
-        let partition = self.partition(key, xxh3_64(key));
-        match &mut self.gathered {
-            Gathered::Pairs(pairs) => pairs.push(partition, key, value),
-            Gathered::Sums(_) => match value.try_into() {
-                Ok(number) => self.sum(key, 0..key.len(), u64::from_be_bytes(number)),
-                Err(_) => {
-                    let text = "a value that is no number of 8 bytes, of a program that sums";
-                    self.fail(text.to_owned());
-                }
-            },
+        if let Gathered::Unique(unique) = &mut self.gathered {
+            return unique.push(text, key, value);
+        }
+        let partition = self.partition(&text[key.clone()], xxh3_64(&text[key.clone()]));
+        match (&mut self.gathered, value.try_into()) {
+            (Gathered::Pairs(pairs), _) => pairs.push(partition, &text[key], value),
+            (_, Ok(number)) => self.sum(text, key, u64::from_be_bytes(number)),
+            (_, Err(_)) => {
+                let text = "a value that is no number of 8 bytes, of a program that sums";
+                self.fail(text.to_owned());
+            }
         }
     }
 
@@ -350,7 +369,7 @@ impl Emit for Table {
                 self.emitted += 1;
                 self.sum(text, key, number);
             }
-            _ => self.emit(&text[key], &number.to_be_bytes()),
+            _ => self.emit_part(text, key, &number.to_be_bytes()),
         }
     }
 

@@ -97,11 +97,16 @@ pub trait Emit {
     /// A pair for the reducers. A pair over the bounds fails the attempt.
     fn emit(&mut self, key: &[u8], value: &[u8]);
 
+    /// As [`Emit::emit`], of a key that is a part of a text. The bytes behind it may be read with
+    /// it, which takes less time.
+    fn emit_part(&mut self, text: &[u8], key: Range<usize>, value: &[u8]) {
+        self.emit(&text[key], value);
+    }
+
     /// A number to be added to the key's sum: of programs that combine by [`Combining::Sum`] only.
     fn add(&mut self, key: &[u8], number: u64);
 
-    /// As [`Emit::add`], of a key that is a part of a text. The bytes behind it may be read with
-    /// it, which takes less time.
+    /// As [`Emit::add`], of a key that is a part of a text, as by [`Emit::emit_part`].
     fn add_part(&mut self, text: &[u8], key: Range<usize>, number: u64) {
         self.add(&text[key], number);
     }
@@ -260,7 +265,7 @@ impl Part {
 pub enum Combining {
     /// Not at all.
     None,
-    /// Equal pairs are one.
+    /// Equal pairs are one, in a hash table.
     Unique,
     /// Numbers are added, in a hash table.
     Sum,

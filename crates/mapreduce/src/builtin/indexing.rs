@@ -2,7 +2,6 @@
 
 use super::words;
 use crate::failure::Outcome;
-use crate::table::sums::Sums;
 use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 
 /// The objects in which each word is.
@@ -10,11 +9,8 @@ use crate::user::{Batch, Code, Combining, Context, Emit, Map, Part, Reduce};
 pub(super) struct InvertedIndex;
 
 impl Code for InvertedIndex {
-    fn mapper(&self, of: &Context<'_>) -> Outcome<Box<dyn Map>> {
-        Ok(Box::new(WordsOfObject {
-            words: Sums::new(of.memory_bytes / 16),
-            bytes_max: of.memory_bytes / 16,
-        }))
+    fn mapper(&self, _: &Context<'_>) -> Outcome<Box<dyn Map>> {
+        Ok(Box::new(WordsOfObject))
     }
 
     fn combining(&self) -> Combining {
@@ -26,34 +22,13 @@ impl Code for InvertedIndex {
     }
 }
 
-/// The words of one object: each once, while there is memory for all of them. The table takes one
-/// of equal pairs, too.
-struct WordsOfObject {
-    words: Sums,
-    bytes_max: usize,
-}
-
-impl WordsOfObject {
-    fn give(&mut self, source: &str, out: &mut dyn Emit) {
-        let words = self.words.keys();
-        words.for_each(|word| out.emit(word, source.as_bytes()));
-        self.words.clear();
-    }
-}
+/// The words of each object. The table takes one of equal pairs.
+struct WordsOfObject;
 
 impl Map for WordsOfObject {
     fn map(&mut self, batch: &Batch<'_>, out: &mut dyn Emit) -> Outcome<()> {
-        for word in words(batch.bytes) {
-            self.words.add(batch.bytes, word, 1);
-            if self.bytes_max < self.words.bytes() {
-                self.give(batch.source, out);
-            }
-        }
-        Ok(())
-    }
-
-    fn end_of_source(&mut self, source: &str, out: &mut dyn Emit) -> Outcome<()> {
-        self.give(source, out);
+        let source = batch.source.as_bytes();
+        words(batch.bytes).for_each(|word| out.emit_part(batch.bytes, word, source));
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! What is full becomes a segment, also within a batch.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::builtin::BuiltIn;
 use crate::user::{Library, Program};
@@ -18,6 +20,7 @@ fn capacities(table: &Table) -> (usize, usize) {
     match &table.gathered {
         Gathered::Pairs(pairs) => (pairs.lines.capacity(), pairs.bytes.capacity()),
         Gathered::Sums(sums) => sums.capacities(),
+        Gathered::Unique(unique) => unique.capacities(),
     }
 }
 
@@ -28,14 +31,14 @@ fn records(segments: &[Segment]) -> u64 {
 
 #[test]
 fn a_batch_above_memory_leaves_the_buffers_as_they_were() {
-    for program in ["sort", "word-count"] {
+    for program in ["sort", "word-count", "inverted-index"] {
         let mut table = table(program);
         let before = capacities(&table);
         for number in 0..RECORDS {
             let key = format!("key {number:096}");
             match program {
-                "sort" => table.emit(key.as_bytes(), b""),
-                _ => table.add(key.as_bytes(), 1),
+                "word-count" => table.add(key.as_bytes(), 1),
+                _ => table.emit(key.as_bytes(), b""),
             }
         }
         let segments = table.finish().expect("small records");
@@ -56,7 +59,7 @@ fn a_record_above_memory_is_refused_by_its_size() {
 /// Short keys stand beside their sums, long ones apart; zeros at the end of a key count.
 #[test]
 fn sums_are_those_of_a_map_and_in_its_order() {
-    let mut sums = Sums::new(1 << 20);
+    let mut sums = Entries::sums(1 << 20);
     let mut expected = BTreeMap::new();
     let mut number: u64 = 1;
     for _ in 0..50_000 {
@@ -76,11 +79,43 @@ fn sums_are_those_of_a_map_and_in_its_order() {
     }
     let mut found = Vec::new();
     let partition = |key: &[u8]| key.len() as u32 % 2;
-    sums.drain(2, partition, |partition, key, sum| {
-        found.push(((partition, key.to_vec()), sum))
-    });
+    sums.drain(
+        2,
+        partition,
+        |_| 0,
+        |partition, key, sum| found.push(((partition, key.to_vec()), sum)),
+    );
     assert_eq!(found, Vec::from_iter(expected));
-    assert_eq!(sums.keys().count(), 0);
+    assert_eq!(sums.len(), 0);
+}
+
+/// Keys are prefixes of others, and so are values; each pair is there in several tables.
+#[test]
+fn pairs_are_those_of_a_set_and_in_its_order() {
+    let mut unique = Unique::new(1 << 20);
+    for round in 0..3_u64 {
+        let (mut expected, mut written) = (BTreeSet::new(), 0);
+        let mut number = round;
+        for _ in 0..20_000 {
+            number = number
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let bytes = |of: u64| vec![b'a' + (of >> 4 & 1) as u8; of as usize % 40];
+            let (key, value) = (bytes(number >> 40), bytes(number >> 50));
+            unique.push(&key, 0..key.len(), &value);
+            let bytes = key.len() + value.len();
+            if expected.insert((key.len() as u32 % 2, key, value)) {
+                written += bytes;
+            }
+        }
+        assert_eq!((unique.len(), unique.written()), (expected.len(), written));
+        let mut found = Vec::new();
+        let partition = |key: &[u8]| key.len() as u32 % 2;
+        unique.drain(2, partition, |partition, key, value| {
+            found.push((partition, key.to_vec(), value.to_vec()));
+        });
+        assert_eq!(found, Vec::from_iter(expected));
+    }
 }
 
 /// Refuses each pair.
