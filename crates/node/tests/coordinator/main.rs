@@ -26,7 +26,7 @@ use support::SimulatedDisk;
 /// Longer than a test takes.
 const LONG: Duration = Duration::from_secs(300);
 /// For those that end.
-const SHORT: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_secs(3);
 
 fn local(session: Duration) -> Arc<dyn Coordinator> {
     let disk = SimulatedDisk::new();
