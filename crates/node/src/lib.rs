@@ -24,6 +24,7 @@ extern crate self as fader_node;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+pub use clock::Clock;
 pub use cluster::{
     Cluster, ClusterError, ClusterSettings, Event, MemberStatus, Plan, ProcessSettings, WaitReport,
     new_cluster,

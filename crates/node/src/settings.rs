@@ -9,6 +9,7 @@ use std::time::Duration;
 use fader_chain::{ChainId, ReplicaSettings};
 use fader_services::request::Limits;
 
+use crate::clock::Clock;
 use crate::storage::engine::Engine;
 use crate::storage::log::Durability;
 
@@ -132,6 +133,11 @@ pub struct Settings {
     pub fill_bytes_per_second: u64,
     /// How long a member that died counts as one that incarnations (FN-2).
     pub session: Duration,
+    /// How long a member may take to confirm, however fast the others are (SL-1).
+    pub slow_after: Duration,
+    /// The clock of members, their coordinator and their controller; that of several members of
+    /// one process is one.
+    pub clock: Clock,
     /// Requests waiting for the chain thread before new ones are refused.
     pub queue_depth_max: usize,
     /// The chain, and where collections are.
@@ -146,8 +152,10 @@ impl Settings {
     /// What the replica is told of it.
     pub(crate) fn settings(&self) -> ReplicaSettings {
         let session = self.session + SESSION_SEEN;
+        let slow_after = self.slow_after.as_millis() as u64;
         ReplicaSettings {
             fill_bytes_per_second: self.fill_bytes_per_second,
+            slow_ms: slow_after,
             head_slow_ms: session.as_millis() as u64,
             ..ReplicaSettings::default()
         }
@@ -166,6 +174,8 @@ impl Settings {
             safe_point_interval: Duration::from_secs(60),
             fill_bytes_per_second: 32 << 20,
             session: Duration::from_secs(2),
+            slow_after: Duration::from_secs(1),
+            clock: Clock::default(),
             queue_depth_max: 4096,
             placing: DomainSource::default(),
             blocks: BlockOptions::default(),

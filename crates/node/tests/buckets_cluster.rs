@@ -38,6 +38,7 @@ impl World {
         let mut member = settings(&folder);
         member.limits.blocks.lease_ms = 12_000;
         member.safe_point_interval = Duration::from_millis(200);
+        member.slow_after = SESSION;
         let settings = ClusterSettings {
             size: 3,
             wiring,

@@ -30,6 +30,8 @@ use tokio::runtime::Handle;
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A busy machine is not to end a session.
+const SESSION: Duration = Duration::from_secs(30);
 const MUCH: u64 = 1 << 40;
 
 fn account() -> AccountId {
@@ -112,6 +114,7 @@ async fn join(place: &ZooKeeperSettings, folder: &Path, name: &str, layer: Engin
         speaks: Version::NEWEST,
         member: Settings {
             segment_bytes: 1 << 20,
+            slow_after: SESSION,
             engine_layer: layer,
             ..Settings::new(folder.join(name))
         },
@@ -136,8 +139,7 @@ async fn two(version: Version, layer: EngineLayer) -> Pair {
             tail_zone: None,
         },
         wiring: Wiring::Star,
-        // A busy machine is not to end a session.
-        session: Duration::from_secs(30),
+        session: SESSION,
     };
     let cluster = new_cluster(&key, plan).unwrap();
     ZooKeeperCoordinator::create(&place, &cluster).unwrap();

@@ -36,6 +36,8 @@ use client::*;
 const CHAINS: u32 = 8;
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A busy machine is not to end a session: that of a member that fails ends at once.
+const SESSION: Duration = Duration::from_secs(30);
 /// Part of the name of the item whose write meets the trap in a decision.
 const BAIT: &[u8] = b"bait";
 
@@ -209,8 +211,7 @@ async fn two() -> Pair2 {
             tail_zone: None,
         },
         wiring: Wiring::Star,
-        // A busy machine is not to end a session: that of a member that fails ends at once.
-        session: Duration::from_secs(30),
+        session: SESSION,
     };
     let cluster = new_cluster(&key, plan).unwrap();
     ZooKeeperCoordinator::create(&place, &cluster).unwrap();
@@ -233,6 +234,7 @@ async fn two() -> Pair2 {
             speaks: Version::NEWEST,
             member: Settings {
                 segment_bytes: 1 << 20,
+                slow_after: SESSION,
                 engine_layer: layer,
                 ..Settings::new(folder.path().join(name))
             },

@@ -27,6 +27,8 @@ use tokio::runtime::Handle;
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(240);
+/// A busy machine is not to end a session.
+const SESSION: Duration = Duration::from_secs(20);
 const NAMES: [&str; 6] = ["n1", "n2", "n3", "n4", "n5", "n6"];
 /// The node that the system chain leaves.
 const WITHOUT: usize = 5;
@@ -72,8 +74,7 @@ impl World {
                 tail_zone: None,
             },
             wiring: Wiring::Star,
-            // A busy machine is not to end a session.
-            session: Duration::from_secs(20),
+            session: SESSION,
         };
         let cluster = new_cluster(&key, plan).unwrap();
         ZooKeeperCoordinator::create(&place, &cluster).unwrap();
@@ -100,6 +101,7 @@ impl World {
             speaks: Version::NEWEST,
             member: Settings {
                 segment_bytes: 1 << 20,
+                slow_after: SESSION,
                 data: self.folder.path().join(name),
                 ..asked::settings(&self.folder)
             },

@@ -69,7 +69,7 @@ async fn go_on_with_n3(node: &Node) {
 
 async fn goes_on_with_less(wiring: Wiring) {
     let folder = tempfile::tempdir().unwrap();
-    let node = three_for(&folder, wiring, LONG);
+    let node = three(&folder, wiring);
     node.ready().await.unwrap();
     create_domain(&node, "orders", Mode::Strong).await;
     write(&node, put("orders", "i", "1"), strong())

@@ -16,7 +16,7 @@ use fader_services::level::{
 use fader_services::simpledb::{Code, Error, Expected, Limits, Reply, Request};
 
 use asking::Ask as _;
-use fader_services::{Mode, Reason};
+use fader_services::Mode;
 
 use client::*;
 
@@ -53,19 +53,6 @@ impl<'n> Session<'n> {
         let (outcome, told) = self.ask(request, consistency).await;
         outcome.unwrap();
         told
-    }
-
-    /// As [`Session::ask`], again while no member takes the request: on a slow machine the leases
-    /// of live members end, too.
-    async fn ask_until_taken(&mut self, request: Request, level: ConsistencyOptions) -> Reply {
-        loop {
-            match self.ask(request.clone(), level.clone()).await.0 {
-                Err(error) if error.reason == Some(Reason::NoMember) => {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                outcome => return outcome.unwrap(),
-            }
-        }
     }
 
     async fn try_values(
@@ -250,24 +237,9 @@ fn part(node: &Node) {
     node.cluster().unwrap().partition(&sides).unwrap();
 }
 
-fn epoch(node: &Node) -> Option<u64> {
-    let (newest, _) = node.cluster().unwrap().status();
-    newest.map(|newest| newest.epoch)
-}
-
-/// Which member alone takes what any may.
-fn ask_only(node: &Node, name: &str) {
-    node.cluster().unwrap().ask_only(Some(name)).unwrap();
-}
-
-/// Members take it in turn.
-fn ask_any(node: &Node) {
-    node.cluster().unwrap().ask_only(None).unwrap();
-}
-
-/// Three members that serve, with sessions that outlast the test. Apart, they stay as they are.
+/// Three members that serve. Apart, they stay as they are.
 async fn three_that_stay(folder: &tempfile::TempDir) -> Node {
-    let node = three_for(folder, Wiring::Star, LONG);
+    let node = three(folder, Wiring::Star);
     node.ready().await.unwrap();
     create_domain(&node, "carts", Mode::Mixed).await;
     whole(&node).await;
@@ -317,7 +289,7 @@ async fn a_session_is_told_that_what_it_wrote_is_gone() {
     write_at_n2(&mut session, "i").await;
     kill(&node, "n2");
     node.cluster().unwrap().heal();
-    is_given_up(&node, 2).await;
+    serve(&node, &["n1", "n3"]).await;
     for level in [strong(), eventual(1, 1)] {
         let mut copy = Session {
             token: session.token.clone(),
@@ -331,24 +303,6 @@ async fn a_session_is_told_that_what_it_wrote_is_gone() {
         assert!(values.is_empty());
     }
     node.close().await;
-}
-
-/// Waits until a member has no place any more, and the others know it.
-async fn is_given_up(node: &Node, number: u32) {
-    let is_so = || {
-        let (newest, members) = node.cluster().unwrap().status();
-        newest.is_some_and(|newest| {
-            let serve = members.iter().filter(|member| member.role.is_some());
-            let mut known = serve.map(|member| member.epoch == newest.epoch);
-            newest.members.iter().all(|member| member.node.0 != number) && known.all(|it| it)
-        })
-    };
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -387,14 +341,6 @@ fn replace(item: &str, value: &str) -> Request {
         put.attributes[0].replace = true;
     }
     request
-}
-
-fn cut_off_n3(node: &Node) {
-    let sides = [
-        vec!["n1".to_owned(), "n2".to_owned()],
-        vec!["n3".to_owned()],
-    ];
-    node.cluster().unwrap().partition(&sides).unwrap();
 }
 
 /// The head alone knows of a strong write, and so of the version that a first write there is based
@@ -492,9 +438,8 @@ async fn a_late_write_is_told_that_another_one_stands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sloppy_write_without_a_lease_is_detached() {
     let folder = tempfile::tempdir().unwrap();
-    let node = three(&folder, Wiring::Star);
-    node.ready().await.unwrap();
-    create_domain(&node, "carts", Mode::Mixed).await;
+    let node = three_that_stay(&folder).await;
+    let before = epoch(&node);
     let sloppy = ConsistencyOptions {
         level: Level::Eventual {
             r: 1,
@@ -503,28 +448,19 @@ async fn a_sloppy_write_without_a_lease_is_detached() {
         },
         ..ConsistencyOptions::default()
     };
-    let mut item = 0;
-    let detached = 'told: loop {
-        let before = epoch(&node);
-        cut_off_n3(&node);
+    cut_off_n3(&node);
+    ask_only(&node, "n3");
+    let detached = Some(Outcomes::single(Outcome::Detached));
+    for (time, expected) in [(Duration::ZERO, None), (SESSION / 2, detached)] {
         // Its lease ends before it is given up.
-        while epoch(&node) == before {
-            item += 1;
-            let told = write(&node, replace(&format!("i{item}"), "1"), sloppy.clone()).await;
-            // On a slow machine the lease of another member may end too.
-            if let Ok(told) = told
-                && told.outcome.is_some()
-                && told.stamp.is_some_and(|stamp| stamp.node == 3)
-            {
-                break 'told told;
-            }
-            tokio::task::yield_now().await;
-        }
-        node.cluster().unwrap().heal();
-        whole(&node).await;
-    };
-    let outcome = Outcomes::single(Outcome::Detached);
-    assert_eq!(detached.outcome, Some(outcome));
+        node.cluster().unwrap().advance(time);
+        let told = write(&node, replace("i", "1"), sloppy.clone())
+            .await
+            .unwrap();
+        assert_eq!(told.stamp.map(|stamp| stamp.node), Some(3));
+        assert_eq!(told.outcome, expected, "{time:?}");
+        assert_eq!(epoch(&node), before);
+    }
     node.close().await;
 }
 
@@ -540,27 +476,25 @@ async fn follows_through_deaths(wiring: Wiring) {
         let (strongly, eventually) = (format!("{number}s"), format!("{number}w"));
         let writes = [(&strongly, strong()), (&eventually, eventual(1, 2))];
         for (value, level) in writes {
-            session
-                .ask_until_taken(put("carts", "i", value), level)
-                .await;
+            session.write(put("carts", "i", value), level).await;
         }
         expected.extend([strongly, eventually]);
         let cluster = node.cluster().unwrap();
         cluster.kill(victim).unwrap();
+        cluster.advance(SESSION);
         for level in [
             eventual(1, 1),
             strong(),
             ConsistencyOptions::default(),
             eventual(1, 1),
         ] {
-            let read = session.ask_until_taken(read_of("carts", "i"), level).await;
-            assert_eq!(values_of(read), expected);
+            assert_eq!(session.values("carts", "i", level).await, expected);
         }
         cluster.restart(victim).unwrap();
         whole(&node).await;
         for _member in 0..3 {
-            let read = session.ask_until_taken(read_of("carts", "i"), eventual(1, 1));
-            assert_eq!(values_of(read.await), expected);
+            let read = session.values("carts", "i", eventual(1, 1));
+            assert_eq!(read.await, expected);
         }
     }
     node.close().await;

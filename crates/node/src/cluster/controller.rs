@@ -13,7 +13,6 @@ use fader_chain::{Configuration, DiskId, NodeId, Progress};
 use super::hand_over::HandOver;
 use super::preferred_roles::PreferredRoles;
 use super::{Cluster, role};
-use crate::clock::monotonic_ms;
 use crate::coordinator::CoordinatorError;
 use crate::status::HealthCause;
 
@@ -74,17 +73,17 @@ struct Acting {
 pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
     let wakeup = cluster.wakeup.clone();
     cluster.coordinator.listen(&wakeup);
+    let mut acting = Acting {
+        raised: cluster.clock().instant(),
+        preferred_roles: PreferredRoles::default(),
+        returning: Returning::default(),
+        hand_over: HandOver::default(),
+    };
     let cluster = Arc::downgrade(cluster);
     let builder = std::thread::Builder::new().name("controller".to_owned());
     builder.spawn(move || {
         let mut told = None;
         let mut troubled = None;
-        let mut acting = Acting {
-            raised: Instant::now(),
-            preferred_roles: PreferredRoles::default(),
-            returning: Returning::default(),
-            hand_over: HandOver::default(),
-        };
         while let Some(cluster) = cluster.upgrade() {
             if cluster.is_closing.load(Ordering::Relaxed) {
                 return;
@@ -102,6 +101,7 @@ pub(super) fn start(cluster: &Arc<Cluster>) -> io::Result<JoinHandle<()>> {
                 (cluster.tell)(event(&cluster, told.as_deref(), &newest));
                 told = Some(newest);
             }
+            cluster.turns.on_turn();
             let rests = is_at_rest && cluster.process.is_some() && !cluster.has_trouble();
             drop(cluster);
             wakeup.wait(match rests {
@@ -164,10 +164,8 @@ fn control(cluster: &Cluster, acting: &mut Acting) -> bool {
     let Ok(newest) = coordinator.configuration() else {
         return false;
     };
-    let mut observed = observed(
-        cluster,
-        cluster.settings.member.safe_point_interval <= acting.raised.elapsed(),
-    );
+    let raises_at = acting.raised + cluster.settings.member.safe_point_interval;
+    let mut observed = observed(cluster, raises_at <= cluster.clock().instant());
     if let (Some(process), Some(newest)) = (&cluster.process, &newest) {
         let homeward = process.preferred_role_change(newest);
         let due = acting.preferred_roles.due(newest, homeward, Instant::now());
@@ -175,7 +173,7 @@ fn control(cluster: &Cluster, acting: &mut Acting) -> bool {
         observed.role_change = acting.hand_over.due(cluster, newest, wanted);
     }
     if let Some(newest) = &newest {
-        let now = Duration::from_millis(monotonic_ms());
+        let now = Duration::from_millis(cluster.clock().monotonic_ms());
         let mut compared = Vec::new();
         let restart = acting.returning.choose(
             now,
@@ -219,7 +217,7 @@ fn control(cluster: &Cluster, acting: &mut Acting) -> bool {
         }
     };
     if observed.raise_safe_point {
-        acting.raised = Instant::now();
+        acting.raised = cluster.clock().instant();
     }
     let Some(wanted) = wanted else {
         return is_served;

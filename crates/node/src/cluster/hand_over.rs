@@ -32,9 +32,10 @@ impl HandOver {
             self.end(cluster);
             return None;
         };
-        let since = *self.since.get_or_insert_with(Instant::now);
+        let now = cluster.clock().instant();
+        let since = *self.since.get_or_insert(now);
         let is_ready = head.prepares_to_hand_over();
-        wanted.filter(|_| is_ready || cluster.settings.session <= since.elapsed())
+        wanted.filter(|_| is_ready || since + cluster.settings.session <= now)
     }
 
     pub(super) fn is_under_way(&self) -> bool {

@@ -34,6 +34,7 @@ mod restore;
 mod single_node;
 mod status;
 pub(crate) mod supervisor;
+mod time;
 mod wait_report;
 
 use std::collections::VecDeque;
@@ -55,6 +56,7 @@ use crate::member::cluster_links::{ClusterLinks, Notifier};
 use crate::member::copying::Copying;
 use crate::member::lease::SessionKeeper;
 use crate::member::local_network::LocalNetwork;
+use crate::member::turns::Turns;
 use crate::member::{Folder, Member};
 use crate::peer::{Outbox, PeerClocks};
 use crate::random;
@@ -131,8 +133,9 @@ struct Running {
     disk: DiskId,
     member: Arc<Member>,
     is_ending: Arc<AtomicBool>,
-    /// Who keeps its session, if it has one.
+    /// Who keeps its session, if it has one, and what wakes it.
     session: Option<JoinHandle<Identity>>,
+    keeper: Arc<Wakeup>,
 }
 
 /// What a cluster is made of.
@@ -170,6 +173,8 @@ pub struct Cluster {
     is_closing: AtomicBool,
     /// Wakes the controller.
     wakeup: Arc<Wakeup>,
+    /// Those of the controller.
+    turns: Turns,
     controller: Mutex<Option<JoinHandle<()>>>,
     /// Who hears of what happens.
     tell: Box<dyn Fn(Event) + Send + Sync>,
@@ -201,10 +206,10 @@ impl Cluster {
         let lock = FolderLock::take(&data)?;
         // Members seal secrets that others open: the key is the cluster's.
         let seal = Seal::load(&RealDisk, &data, !LocalCoordinator::is_there(&data))?;
-        let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, settings.session)?;
+        let (session, clock) = (settings.session, settings.member.clock.clone());
+        let coordinator = LocalCoordinator::open(Arc::new(RealDisk), &data, session, clock)?;
         let links = LocalNetwork::new(settings.delay);
         let folders = (1..=settings.size).map(|number| data.join(format!("n{number}")));
-        let session = settings.session;
         let parts = Parts {
             folders: folders.collect(),
             settings,
@@ -275,6 +280,7 @@ impl Cluster {
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),
             wakeup: Arc::default(),
+            turns: Turns::default(),
             controller: Mutex::new(None),
             tell: Box::new(tell),
             _lock: lock,
@@ -518,7 +524,7 @@ impl Cluster {
             shared: member.shared().clone(),
             jobs: member.jobs(),
             notices,
-            wakeup,
+            wakeup: wakeup.clone(),
             is_ending: is_ending.clone(),
             told: 0,
             has_told: false,
@@ -541,6 +547,7 @@ impl Cluster {
             member: Arc::new(member),
             is_ending,
             session: Some(session),
+            keeper: wakeup,
         })
     }
 

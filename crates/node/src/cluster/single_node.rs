@@ -51,6 +51,7 @@ impl Cluster {
             member: Arc::new(member),
             is_ending: Arc::new(AtomicBool::new(false)),
             session: None,
+            keeper: Arc::default(),
         };
         let (jobs, shared) = (running.member.jobs(), running.member.shared().clone());
         cluster.links.connect(me.node, jobs, shared);

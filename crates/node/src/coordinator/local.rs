@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 
 use super::wakeup::{Listeners, Wakeup};
 use super::{Coordinator, CoordinatorError, Outage, PingTime};
-use crate::clock::monotonic_ms;
+use crate::clock::Clock;
 use crate::status::OpenError;
 use crate::storage::disk::{self, Disk, SyncSite};
 
@@ -78,17 +78,24 @@ pub struct LocalCoordinator {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     session: Duration,
+    /// By which sessions end.
+    clock: Clock,
     state: Mutex<State>,
     listeners: Listeners,
 }
 
 impl LocalCoordinator {
     /// Opens the coordinator whose file is in `folder`, an existing one or a new one; sessions
-    /// last so long.
+    /// last so long, by this clock.
     ///
     /// # Errors
     /// [`OpenError`]: damaged, or refused by the operating system.
-    pub fn open(disk: Arc<dyn Disk>, folder: &Path, session: Duration) -> Result<Self, OpenError> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        folder: &Path,
+        session: Duration,
+        clock: Clock,
+    ) -> Result<Self, OpenError> {
         let path = folder.join(FILE);
         let kept = match disk::read_file(&*disk, &path) {
             Ok(bytes) => decode(&bytes).map_err(|error| {
@@ -110,6 +117,7 @@ impl LocalCoordinator {
             disk,
             folder: folder.to_owned(),
             session,
+            clock,
             state: Mutex::new(State {
                 kept,
                 ..State::default()
@@ -145,7 +153,7 @@ impl LocalCoordinator {
     fn keep_progress(&self, state: &mut State) {
         let kept = state.kept.clone();
         let was_troubled = std::mem::take(&mut state.is_troubled);
-        state.written_at = Some(Instant::now());
+        state.written_at = Some(self.clock.instant());
         if let Err(error) = self.keep(state, kept) {
             state.is_troubled = true;
             if !was_troubled {
@@ -155,8 +163,8 @@ impl LocalCoordinator {
     }
 
     fn keep_if_due(&self, state: &mut State) {
-        let wait = self.session / WRITES;
-        if state.written_at.is_none_or(|at| wait <= at.elapsed()) {
+        let (now, wait) = (self.clock.instant(), self.session / WRITES);
+        if state.written_at.is_none_or(|at| at + wait <= now) {
             self.keep_progress(state);
         }
     }
@@ -177,8 +185,7 @@ impl LocalCoordinator {
 }
 
 impl State {
-    fn end_sessions(&mut self, session: Duration) {
-        let now = Instant::now();
+    fn end_sessions(&mut self, session: Duration, now: Instant) {
         self.sessions
             .retain(|_, pinged| now.duration_since(*pinged) < session);
     }
@@ -233,19 +240,19 @@ impl Coordinator for LocalCoordinator {
             incarnation,
             disk,
         };
-        state.sessions.insert(member, Instant::now());
+        state.sessions.insert(member, self.clock.instant());
         self.listeners.wake();
         Ok(member)
     }
 
     fn ping(&self, member: Identity) -> Result<PingTime, CoordinatorError> {
-        let pinged_at = PingTime(monotonic_ms());
+        let pinged_at = PingTime(self.clock.monotonic_ms());
         let mut state = self.state.lock();
-        state.end_sessions(self.session);
+        state.end_sessions(self.session, self.clock.instant());
         self.keep_if_due(&mut state);
         match state.sessions.get_mut(&member) {
             Some(pinged) => {
-                *pinged = Instant::now();
+                *pinged = self.clock.instant();
                 Ok(pinged_at)
             }
             None => Err(CoordinatorError::SessionOver),
@@ -299,7 +306,7 @@ impl Coordinator for LocalCoordinator {
 
     fn sessions(&self) -> Vec<Identity> {
         let mut state = self.state.lock();
-        state.end_sessions(self.session);
+        state.end_sessions(self.session, self.clock.instant());
         state.sessions.keys().copied().collect()
     }
 
@@ -315,8 +322,9 @@ impl Coordinator for LocalCoordinator {
 
     fn silent(&self) -> Vec<NodeId> {
         let state = self.state.lock();
+        let (now, wait) = (self.clock.instant(), self.session / SILENT);
         let sessions = state.sessions.iter();
-        let silent = sessions.filter(|(_, pinged)| self.session / SILENT <= pinged.elapsed());
+        let silent = sessions.filter(|(_, pinged)| **pinged + wait <= now);
         silent.map(|(incarnation, _)| incarnation.node).collect()
     }
 

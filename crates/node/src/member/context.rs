@@ -9,7 +9,7 @@ use fader_services::service::{Class, Context, Place, Trouble};
 use fader_services::{Call, CollectionId, Mode, PageBudget, ViewError};
 
 use super::quorum::{Members, check_level};
-use crate::clock;
+use crate::clock::Clock;
 use crate::settings::Settings;
 
 /// Where requests are decided and answered.
@@ -19,6 +19,7 @@ pub(crate) struct Around<'a> {
     pub(crate) chain: ChainId,
     /// Its members.
     pub(crate) members: Members,
+    pub(crate) clock: &'a Clock,
     pub(crate) limits: &'a Limits,
     pub(crate) pace: &'a dyn PageBudget,
 }
@@ -29,6 +30,7 @@ impl<'a> Around<'a> {
         Around {
             chain: settings.placing.chain,
             members,
+            clock: &settings.clock,
             limits: &settings.limits,
             pace,
         }
@@ -99,6 +101,7 @@ pub(crate) fn in_context<T>(
     let Around {
         chain,
         members,
+        clock,
         limits,
         pace,
     } = around;
@@ -109,7 +112,7 @@ pub(crate) fn in_context<T>(
         collection: entry.as_ref().map(|entry| entry.collection),
         mode: entry.map_or(Mode::Strong, |entry| entry.mode),
         unsettled_items: 0,
-        now_ms: clock::now_ms(),
+        now_ms: clock.now_ms(),
         limits,
         pace,
         chain,

@@ -262,7 +262,7 @@ impl Folder {
             lock,
             start,
         } = self;
-        let shared = Arc::new(Shared::new(engine, blocks, lock));
+        let shared = Arc::new(Shared::new(engine, blocks, settings.clock.clone(), lock));
         let is_alone = links.is_none();
         let (jobs, queue) = sync_channel(settings.queue_depth_max + MESSAGES_MAX);
         let known = RecoveryPoint {

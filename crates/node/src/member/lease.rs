@@ -21,7 +21,6 @@ use super::copying::Copying;
 use super::local_network::LocalNetwork;
 use super::state::Shared;
 use super::thread::Job;
-use crate::clock::monotonic_ms;
 use crate::coordinator::{Coordinator, CoordinatorError, PingTime, Wakeup, lease};
 use crate::peer::Outbox;
 use crate::random;
@@ -89,43 +88,51 @@ impl SessionKeeper {
         self.coordinator.listen(&self.wakeup);
         static KEEPERS: AtomicUsize = AtomicUsize::new(0);
         let is_first = KEEPERS.fetch_add(1, Ordering::Relaxed) == 0;
-        let mut ping_at = Instant::now();
+        let mut ping_at = self.shared.clock.instant();
         while !self.is_ending.load(Ordering::Relaxed) {
             self.wakeup.wait(self.patience(ping_at));
             self.shared.gate.pass();
             if !self.hear() {
                 break;
             }
-            // The coordinator is on side 0.
-            if self.has_stopped || self.links.side(self.me.node) != 0 {
-                continue;
-            }
-            if self.stands_still() {
-                continue;
-            }
-            if self.is_over && !self.copy() {
-                continue;
-            }
-            if ping_at <= Instant::now() {
-                let pause = self.coordinator.session() / PINGS;
-                ping_at = next_ping(Instant::now(), pause, is_first);
-                match self.is_over {
-                    true if self.again_at.is_some_and(|at| Instant::now() < at) => {}
-                    true => self.live_again(),
-                    false => self.ping(),
-                }
-            }
-            if !self.is_over {
-                self.tell();
+            self.act(&mut ping_at, is_first);
+            self.shared.turns.on_turn();
+        }
+        self.shared.turns.on_end();
+        self.end()
+    }
+
+    /// One turn: what is due is done.
+    fn act(&mut self, ping_at: &mut Instant, is_first: bool) {
+        // The coordinator is on side 0.
+        if self.has_stopped || self.links.side(self.me.node) != 0 {
+            return;
+        }
+        if self.stands_still() {
+            return;
+        }
+        if self.is_over && !self.copy() {
+            return;
+        }
+        let now = self.shared.clock.instant();
+        if *ping_at <= now {
+            let pause = self.coordinator.session() / PINGS;
+            *ping_at = next_ping(now, pause, is_first);
+            match self.is_over {
+                true if self.again_at.is_some_and(|at| now < at) => {}
+                true => self.live_again(),
+                false => self.ping(),
             }
         }
-        self.end()
+        if !self.is_over {
+            self.tell();
+        }
     }
 
     /// Until the next ping, where all is told; else it looks again and again.
     fn patience(&self, ping_at: Instant) -> Duration {
         let is_steady = self.has_told && !self.is_over && !self.has_stopped;
-        match ping_at.saturating_duration_since(Instant::now()) {
+        match ping_at.saturating_duration_since(self.shared.clock.instant()) {
             left if is_steady && LOOK < left => left,
             _ => LOOK,
         }
@@ -196,7 +203,7 @@ impl SessionKeeper {
     fn stands_still(&mut self) -> bool {
         let (still, session) = (self.shared.still_for(), self.coordinator.session());
         let millis = |time: Duration| time.as_millis() as u64;
-        let (now_ms, leased_ms) = (monotonic_ms(), self.leased_ms);
+        let (now_ms, leased_ms) = (self.shared.clock.monotonic_ms(), self.leased_ms);
         let (still_ms, session_ms) = (millis(still), millis(session));
         match stillness(still_ms, session_ms, now_ms, leased_ms, &ALL_GUARDS) {
             Stillness::Moves => false,
@@ -247,7 +254,7 @@ impl SessionKeeper {
     fn wait_longer(&mut self) {
         self.coordinator.close(self.me);
         self.is_over = true;
-        self.again_at = Some(Instant::now() + LEFT_OUT * 2_u32.pow(self.left_out));
+        self.again_at = Some(self.shared.clock.instant() + LEFT_OUT * 2_u32.pow(self.left_out));
         self.left_out = (self.left_out + 1).min(LEFT_OUT_MAX);
     }
 

@@ -14,7 +14,6 @@ use super::pending::PendingRequest;
 use super::quorum::Members;
 use super::refusal::{Kind, Refusal};
 use super::thread::ChainThread;
-use crate::clock;
 use crate::random;
 use crate::status::{Health, HealthCause};
 use crate::storage::engine::EngineError;
@@ -229,7 +228,7 @@ impl ChainThread {
     /// Looks whether there is room again, however much is asked meanwhile: clients that retry leave
     /// no moment idle.
     fn resume_if_due(&mut self) {
-        let now = clock::monotonic_ms();
+        let now = self.settings.clock.monotonic_ms();
         if self.log_full.is_none() || self.shared.failure().is_some() || now < self.resume_at_ms {
             return;
         }
@@ -356,7 +355,7 @@ impl ChainThread {
         if let Err(error) = self.find_closings() {
             return self.fail(HealthCause::damaged(&error));
         }
-        let now = clock::monotonic_ms();
+        let now = self.settings.clock.monotonic_ms();
         if self.draining_domains.known.is_empty() || now < self.draining_domains.due_ms {
             return;
         }

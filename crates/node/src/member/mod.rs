@@ -29,6 +29,7 @@ mod session_context;
 mod sharing;
 mod state;
 pub(crate) mod thread;
+pub(crate) mod turns;
 mod waiting;
 mod weight;
 mod write;
@@ -50,7 +51,6 @@ use fader_services::{Call, PageBudget, Reason, View, ViewError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::clock;
 use crate::settings::Settings;
 use crate::status::{Counters, Health};
 use crate::storage::blocks::BlockId;
@@ -124,7 +124,7 @@ impl Member {
 
     /// What the services show of the collections of its chain, of up to `most` by name.
     pub(crate) fn figures(&self, chain: ChainId, most: usize) -> Result<Figures, ViewError> {
-        let (limits, now_ms) = (&self.settings.limits, clock::now_ms());
+        let (limits, now_ms) = (&self.settings.limits, self.settings.clock.now_ms());
         request::figures(&*self.snapshot(), limits, chain, now_ms, most)
     }
 

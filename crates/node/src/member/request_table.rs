@@ -28,7 +28,6 @@ use super::pending::{PendingRequest, Stage, is_result_of, kept_result};
 use super::purge::DomainPurge;
 use super::quorum::{Members, Quorum};
 use super::refusal::{Kind, Refusal};
-use crate::clock;
 use crate::settings::{Collections, Settings};
 use crate::storage::blocks::Standpoint;
 use crate::storage::engine::Snapshot;
@@ -48,7 +47,7 @@ enum Later {
 
 /// The desk.
 pub(crate) struct RequestTable {
-    settings: Settings,
+    pub(super) settings: Settings,
     blocks: Arc<MemberBlocks>,
     committed: Snapshot,
     applied: EntryId,
@@ -207,13 +206,13 @@ impl RequestTable {
     /// What changes when the services do some of the work that is due now.
     fn upkeep(&self, view: &dyn View) -> Result<Vec<Change>, ViewError> {
         let (limits, chain) = (&self.settings.limits, self.settings.placing.chain);
-        let now_ms = clock::now_ms();
+        let now_ms = self.settings.clock.now_ms();
         request::upkeep(view, limits, &ALL_GUARDS, chain, now_ms, ROWS_PER_UPKEEP)
     }
 
     /// Looks once in a while whether the services have work to do: then the sweep does it.
     pub(super) fn look_for_work(&mut self) {
-        let now_ms = clock::monotonic_ms();
+        let now_ms = self.settings.clock.monotonic_ms();
         if now_ms < self.looked_at + LOOK_MS {
             return;
         }

@@ -14,6 +14,8 @@ use super::cluster_links::Lease;
 use super::mode_drain::DrainBlockers;
 use super::pause::PausePoint;
 use super::quorum::Members;
+use super::turns::Turns;
+use crate::clock::Clock;
 use crate::secrets::seal::OpenKey;
 use crate::status::{Counters, Health, HealthCause};
 use crate::storage::cache::Cache;
@@ -41,7 +43,10 @@ pub(crate) struct Shared {
     /// Collections, so that a name costs no look into the engine.
     pub(super) collections: Cache<DomainEntry>,
     pub(crate) blocks: Arc<MemberBlocks>,
+    pub(crate) clock: Clock,
     pub(crate) gate: PausePoint,
+    /// Those of the keeper of its session.
+    pub(crate) turns: Turns,
     pub(super) health: RwLock<Health>,
     is_damaged: AtomicBool,
     pub(super) queue_depth: AtomicU64,
@@ -77,6 +82,7 @@ impl Shared {
     pub(super) fn new(
         engine: Arc<dyn Engine>,
         blocks: MemberBlocks,
+        clock: Clock,
         lock: Option<FolderLock>,
     ) -> Self {
         Shared {
@@ -84,7 +90,9 @@ impl Shared {
             blocks: Arc::new(blocks),
             keys: Cache::of(&[Table::AccessKeys]),
             collections: Cache::of(&[Table::Domains, Table::Names]),
-            gate: PausePoint::default(),
+            gate: PausePoint::new(clock.clone()),
+            clock,
+            turns: Turns::default(),
             health: RwLock::new(Health::Serving),
             is_damaged: AtomicBool::new(false),
             queue_depth: AtomicU64::new(0),
@@ -222,14 +230,18 @@ impl Shared {
 
     /// This is waited for now.
     pub(crate) fn on_waits(&self, waits: Vec<WaitReason>) {
-        *self.waits.lock() = (waits, Some(Instant::now()));
+        *self.waits.lock() = (waits, Some(self.clock.instant()));
     }
 
     /// What is waited for, and how long ago the member's thread said so; nothing before the first
     /// time.
     pub(crate) fn wait_reasons(&self) -> (Vec<WaitReason>, Option<Duration>) {
         let (waits, said_at) = &*self.waits.lock();
-        (waits.clone(), said_at.map(|at| at.elapsed()))
+        (waits.clone(), said_at.map(|at| self.since(at)))
+    }
+
+    fn since(&self, at: Instant) -> Duration {
+        self.clock.instant().saturating_duration_since(at)
     }
 
     /// There is a newer lease. It wakes no thread: one at rest answers nothing before it wakes.
@@ -248,7 +260,7 @@ impl Shared {
             return;
         }
         if !is_at_rest && let Some(said_at) = &mut self.waits.lock().1 {
-            *said_at = Instant::now();
+            *said_at = self.clock.instant();
         }
         self.is_at_rest.store(is_at_rest, Ordering::Release);
     }
@@ -261,7 +273,7 @@ impl Shared {
             false => Duration::ZERO,
         };
         let said_at = self.waits.lock().1;
-        let still = said_at.map_or(Duration::ZERO, |at| at.elapsed());
+        let still = said_at.map_or(Duration::ZERO, |at| self.since(at));
         still.saturating_sub(rest)
     }
 }

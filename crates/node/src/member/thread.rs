@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use fader_chain::{
@@ -32,7 +32,6 @@ use super::pending::ask::Ask;
 use super::refusal::{Kind, Refusal};
 use super::request_table::RequestTable;
 use super::state::{Shared, TICK_AT_REST};
-use crate::clock;
 use crate::settings::Settings;
 use crate::status::{Health, HealthCause};
 use crate::storage::blocks::BlockId;
@@ -69,6 +68,8 @@ pub(crate) enum Job {
     Damaged(String),
     /// Bytes of these blocks are to go, if they have no row.
     Rowless(Vec<BlockId>),
+    /// A test moved the clock. This is dropped when the thread has looked at it.
+    Time(Sender<()>),
     /// Finish, make everything durable, and end.
     Close,
     /// End at once, as a process that is killed.
@@ -326,6 +327,10 @@ impl ChainThread {
                 self.on_damage(context);
             }
             Job::Rowless(ids) => self.rowless.extend(ids),
+            Job::Time(heard) => {
+                self.tick_at(self.settings.clock.monotonic_ms());
+                drop(heard);
+            }
             Job::Close | Job::Kill => {}
         }
     }
@@ -453,9 +458,10 @@ impl ChainThread {
         self.heed_clocks();
         let mut effects = std::mem::take(&mut self.effects);
         let asked = Self::asked(&input);
+        let now = self.settings.clock.now();
         let stepped = self
             .replica
-            .step(clock::now(), input, &mut self.requests, &mut effects);
+            .step(now, input, &mut self.requests, &mut effects);
         if let Err(error) = stepped {
             self.on_unreadable(asked, &error);
         }
@@ -469,19 +475,22 @@ impl ChainThread {
     }
 
     fn tick_if_due(&mut self) {
-        let now = clock::monotonic_ms();
-        if now < self.ticked_at + self.tick().as_millis() as u64 {
-            return;
+        let now_ms = self.settings.clock.monotonic_ms();
+        if self.ticked_at + self.tick().as_millis() as u64 <= now_ms {
+            self.tick_at(now_ms);
         }
-        self.ticked_at = now;
+    }
+
+    fn tick_at(&mut self, now_ms: u64) {
+        self.ticked_at = now_ms;
         self.give_up();
         self.look_for_bytes();
         self.step(Input::Tick);
         self.flush();
         if self.links.is_some() {
-            self.shared.on_behind(self.replica.behind(clock::now()));
-            self.shared
-                .on_waits(self.replica.wait_reasons(clock::now()));
+            let now = self.settings.clock.now();
+            self.shared.on_behind(self.replica.behind(now));
+            self.shared.on_waits(self.replica.wait_reasons(now));
         }
     }
 

@@ -18,7 +18,6 @@ use super::pending::{PendingRequest, Stage};
 use super::refusal::{Kind, Refusal};
 use super::request_table::RequestTable;
 use super::thread::ChainThread;
-use crate::clock;
 use crate::storage::engine::Pair;
 
 /// How often it is looked for clients that have gone.
@@ -35,7 +34,7 @@ impl RequestTable {
         let Some((collection, wait)) = work.waits() else {
             return;
         };
-        let now_ms = clock::now_ms();
+        let now_ms = self.settings.clock.now_ms();
         let PendingRequest::Write { call, waiter, .. } = &mut *work else {
             return;
         };
@@ -138,12 +137,13 @@ impl ChainThread {
         if !self.is_sweeper() {
             return self.dismiss(&Refusal::new(Kind::Elsewhere, Reason::NoMember));
         }
-        let now_ms = clock::monotonic_ms();
+        let now_ms = self.settings.clock.monotonic_ms();
         if self.looked_at + LOOK_MS <= now_ms {
             self.looked_at = now_ms;
             self.requests.forget_hung_up();
         }
-        self.until_ms = self.requests.waiters.get_mut().pass(clock::now_ms());
+        let wall_ms = self.settings.clock.now_ms();
+        self.until_ms = self.requests.waiters.get_mut().pass(wall_ms);
         if self.wake() {
             self.flush();
         }
@@ -163,7 +163,7 @@ impl ChainThread {
         match self.until_ms.filter(|_| self.requests.has_waiters()) {
             None => tick,
             Some(until_ms) => {
-                let left_ms = until_ms.saturating_sub(clock::now_ms());
+                let left_ms = until_ms.saturating_sub(self.settings.clock.now_ms());
                 Duration::from_millis(left_ms).min(tick)
             }
         }

@@ -32,7 +32,6 @@ use tokio::task::JoinSet;
 use super::Router;
 use super::deliver::Reach;
 use super::tend::Tending;
-use crate::clock;
 use crate::cluster::Cluster;
 use crate::member::Member;
 use crate::storage::blocks::BlockId;
@@ -238,7 +237,7 @@ impl Collecting {
     /// when all others were.
     async fn end_leases(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let view = of.head.snapshot();
-        let due = blocks::due(&*view, self.lease, clock::now_ms(), ROUND)?;
+        let due = blocks::due(&*view, self.lease, of.head.settings().clock.now_ms(), ROUND)?;
         self.lease = due.last().copied().filter(|_| due.len() == ROUND);
         let ids: Vec<u128> = due.into_iter().map(|(_, id)| id).collect();
         of.ask(blocks::leased(&*view, &ids)?).await;
@@ -247,7 +246,7 @@ impl Collecting {
 
     /// The wait of what is seen now begins.
     fn see_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
-        let now = clock::monotonic_ms();
+        let now = of.head.settings().clock.monotonic_ms();
         let safe_point = of.head.safe_point();
         let (seen, is_more) = of.head.blocks().take_garbage(safe_point);
         self.must_look |= is_more;
@@ -286,7 +285,7 @@ impl Collecting {
     async fn remove_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let wait = of.head.blocks().options().garbage_wait.as_millis() as u64;
         for _ in 0..STEPS {
-            let now = clock::monotonic_ms();
+            let now = of.head.settings().clock.monotonic_ms();
             let over = self.waiting.iter().take(ROUND);
             let over = over.take_while(|(since, _)| since.saturating_add(wait) <= now);
             let over: Vec<GarbageAt> = over.map(|(_, garbage)| *garbage).collect();
@@ -332,7 +331,7 @@ impl Collecting {
     /// Ends fences of attempts that began more than a lease ago.
     async fn move_notes(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let lease = of.head.settings().limits.blocks.lease_ms;
-        let now = clock::monotonic_ms();
+        let now = of.head.settings().clock.monotonic_ms();
         let newest = self.samples.back().map(|(at, _)| *at);
         if newest.is_some_and(|at| now < at.saturating_add(lease / NOTES_PER_LEASE)) {
             return Ok(());

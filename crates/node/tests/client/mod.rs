@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use fader_chain::RequestId;
-use fader_node::coordinator::SESSION;
 use fader_node::{Call, ClusterSettings, MemberStatus, Node, Settings, Wiring};
 use fader_services::Mode;
 use fader_services::catalog::AccountId;
@@ -19,9 +18,15 @@ use crate::asking::Ask as _;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a condition is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(1);
-/// Of sessions that outlast a test: members are given up when it says so, and not when the machine
-/// is slow.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
+/// The time of a session. It outlasts a test: members are given up when that moves the clock, and
+/// not when the machine is slow.
+pub(crate) const SESSION: Duration = Duration::from_secs(600);
+/// Longer than the time between two pings.
+pub(crate) const PING: Duration = Duration::from_secs(SESSION.as_secs() / 8);
+/// A member whose session is over hears of that in this time, gets another one, and pings.
+pub(crate) const RETURN: Duration = Duration::from_secs(SESSION.as_secs() / 2);
+/// Longer than any test moves the clock.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(crate) fn account() -> AccountId {
     AccountId("000000000001".to_owned())
@@ -38,18 +43,18 @@ pub(crate) fn alone(folder: &tempfile::TempDir, limits: Limits) -> Node {
     Node::open(settings).unwrap().0
 }
 
+/// Three members, none of which is given up or slow before the test says so.
 pub(crate) fn three(folder: &tempfile::TempDir, wiring: Wiring) -> Node {
-    three_for(folder, wiring, SESSION)
-}
-
-/// Three members whose sessions last so long.
-pub(crate) fn three_for(folder: &tempfile::TempDir, wiring: Wiring, session: Duration) -> Node {
     let settings = ClusterSettings {
         size: 3,
         wiring,
-        session,
+        session: SESSION,
         delay: Duration::ZERO,
-        member: Settings::new(folder.path().to_owned()),
+        member: Settings {
+            slow_after: 2 * SESSION,
+            safe_point_interval: DAY,
+            ..Settings::new(folder.path().to_owned())
+        },
     };
     Node::open_cluster(settings, |_| {}).unwrap()
 }
@@ -205,19 +210,50 @@ pub(crate) fn kill(node: &Node, name: &str) {
 
 /// Waits until all members serve, and know it.
 pub(crate) async fn whole(node: &Node) {
+    serve(node, &["n1", "n2", "n3"]).await;
+}
+
+/// Waits until these members serve and know it, and no other has a place.
+pub(crate) async fn serve(node: &Node, names: &[&str]) {
     let cluster = node.cluster().unwrap();
-    let is_whole = || {
+    let is_so = || {
         let (newest, members) = cluster.status();
         let epoch = newest.map(|newest| newest.epoch);
-        let serves = |member: &MemberStatus| {
-            matches!(member.role, Some("head" | "serving")) && Some(member.epoch) == epoch
+        let is_as_said = |member: &MemberStatus| match names.contains(&&*member.name) {
+            true => matches!(member.role, Some("head" | "serving")) && Some(member.epoch) == epoch,
+            false => member.role.is_none(),
         };
-        members.iter().all(serves)
+        members.iter().all(is_as_said)
     };
-    let whole = async {
-        while !is_whole() {
+    let waiting = async {
+        while !is_so() {
             tokio::time::sleep(LOOK).await;
         }
     };
-    tokio::time::timeout(PATIENCE, whole).await.unwrap();
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    assert!(waited.is_ok(), "not {names:?}: {:?}", cluster.status());
+}
+
+/// The epoch of the newest configuration.
+pub(crate) fn epoch(node: &Node) -> u64 {
+    node.cluster().unwrap().status().0.unwrap().epoch
+}
+
+/// Which member alone takes what any may.
+pub(crate) fn ask_only(node: &Node, name: &str) {
+    node.cluster().unwrap().ask_only(Some(name)).unwrap();
+}
+
+/// Members take it in turn.
+pub(crate) fn ask_any(node: &Node) {
+    node.cluster().unwrap().ask_only(None).unwrap();
+}
+
+/// Cuts n3 off from the others and the coordinator.
+pub(crate) fn cut_off_n3(node: &Node) {
+    let sides = [
+        vec!["n1".to_owned(), "n2".to_owned()],
+        vec!["n3".to_owned()],
+    ];
+    node.cluster().unwrap().partition(&sides).unwrap();
 }

@@ -17,6 +17,7 @@ use fader_chain::controller::{ObservedState, first, next};
 use fader_chain::{
     Configuration, DiskId, EntryId, Identity, Incarnation, Progress, Report, Version, Wiring,
 };
+use fader_node::Clock;
 use fader_node::coordinator::{Coordinator, CoordinatorError, LocalCoordinator, Wakeup};
 use fader_node::disk::Disk;
 use fader_services::{ErrorCode, Reason};
@@ -25,12 +26,13 @@ use support::SimulatedDisk;
 /// Longer than a test takes.
 const LONG: Duration = Duration::from_secs(300);
 /// For those that end.
-const SHORT: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_secs(3);
 
 fn local(session: Duration) -> Arc<dyn Coordinator> {
     let disk = SimulatedDisk::new();
     disk.create_folder(Path::new("/data")).unwrap();
-    Arc::new(LocalCoordinator::open(Arc::new(disk), Path::new("/data"), session).unwrap())
+    let (disk, folder) = (Arc::new(disk), Path::new("/data"));
+    Arc::new(LocalCoordinator::open(disk, folder, session, Clock::default()).unwrap())
 }
 
 fn on_zookeeper(session: Duration) -> Arc<dyn Coordinator> {

@@ -24,7 +24,10 @@ fn three(folder: &tempfile::TempDir) -> Arc<Cluster> {
         wiring: Wiring::Star,
         session: LONG,
         delay: Duration::ZERO,
-        member: Settings::new(folder.path().to_owned()),
+        member: Settings {
+            slow_after: LONG,
+            ..Settings::new(folder.path().to_owned())
+        },
     };
     Cluster::open(settings, |_| {}).unwrap().1
 }

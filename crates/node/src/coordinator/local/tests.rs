@@ -8,14 +8,21 @@ use fader_chain::controller::first;
 use fader_chain::{DiskId, EntryId, Incarnation, Progress, Report, Version, Wiring};
 
 use super::{FILE, LocalCoordinator};
+use crate::clock::Clock;
 use crate::coordinator::{Coordinator, CoordinatorError};
 use crate::status::OpenError;
 use crate::storage::disk::{Disk, SyncSite};
 use crate::support::SimulatedDisk;
 
+/// Longer than a test takes.
+const SESSION: Duration = Duration::from_secs(300);
+
 fn open(disk: &SimulatedDisk) -> Result<LocalCoordinator, OpenError> {
-    let session = Duration::from_secs(300);
-    LocalCoordinator::open(Arc::new(disk.clone()), Path::new("/data"), session)
+    open_by(disk, Clock::default())
+}
+
+fn open_by(disk: &SimulatedDisk, clock: Clock) -> Result<LocalCoordinator, OpenError> {
+    LocalCoordinator::open(Arc::new(disk.clone()), Path::new("/data"), SESSION, clock)
 }
 
 /// A disk that is in this epoch, and holds nothing.
@@ -139,4 +146,30 @@ fn records_of_an_older_version_are_read_and_written() {
     let begin = |index| after.open(DiskId(5), Incarnation(2), shown(index));
     assert!(matches!(begin(299), Err(CoordinatorError::Refused { .. })));
     assert_eq!(begin(300).unwrap().node, member.node);
+}
+
+/// COORD-3: by the clock alone, which the test moves.
+#[test]
+fn a_session_ends_when_it_was_not_pinged_for_its_time() {
+    let clock = Clock::default();
+    let coordinator = open_by(&new_disk(), clock.clone()).unwrap();
+    let [quiet, heard] = [5, 6].map(|disk| {
+        let opened = coordinator.open(DiskId(disk), Incarnation(1), adopted(0));
+        opened.unwrap()
+    });
+    let pinged = coordinator.ping(heard).unwrap();
+    assert!(coordinator.silent().is_empty());
+    clock.advance(SESSION / 2);
+    assert_eq!(coordinator.silent(), [quiet.node, heard.node]);
+    assert_eq!(coordinator.sessions(), [quiet, heard]);
+    let again = coordinator.ping(heard).unwrap();
+    assert!(pinged.0 + SESSION.as_millis() as u64 / 2 <= again.0);
+    assert_eq!(coordinator.silent(), [quiet.node]);
+    clock.advance(SESSION / 2);
+    assert_eq!(coordinator.sessions(), [heard]);
+    let over = Err(CoordinatorError::SessionOver);
+    assert_eq!(coordinator.ping(quiet), over);
+    // No other has looked for it.
+    clock.advance(SESSION / 2);
+    assert_eq!(coordinator.ping(heard), over);
 }
