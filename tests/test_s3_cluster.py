@@ -42,8 +42,8 @@ def create(s3):
     patiently(work)
 
 
-def put(s3, number):
-    patiently(lambda: s3.put_object(Bucket=BUCKET, Key=f"k{number}", Body=body_of(number)))
+def put(s3, number, bucket=BUCKET):
+    patiently(lambda: s3.put_object(Bucket=bucket, Key=f"k{number}", Body=body_of(number)))
 
 
 def check(s3, numbers):
@@ -124,3 +124,63 @@ def test_each_process_has_what_any_took_also_after_kills(tmp_path, chains):
         patiently(lambda: clients["n3"].delete_object(Bucket=BUCKET, Key="k1"))
         with s3_calls.Refused("NoSuchKey", 404):
             clients["n3"].get_object(Bucket=BUCKET, Key="k1")
+
+
+def test_buckets_of_two_chains_outlive_any_process(tmp_path):
+    buckets, big = ["first", "second"], body_of(8)
+    with Processes(tmp_path, flags=["--chains", "2", "--copies", "2"]) as cluster:
+        clients = {
+            name: s3_calls.client_of(member.url, read_timeout=30)
+            for name, member in cluster.members.items()
+        }
+        for bucket in buckets:
+            patiently(lambda bucket=bucket: clients["n1"].create_bucket(Bucket=bucket))
+        there = {}
+        for number, s3 in enumerate(clients.values()):
+            for bucket in buckets:
+                put(s3, number, bucket)
+                there[bucket, f"k{number}"] = body_of(number)
+        # Each bucket is on a chain of its own, and none on the system chain.
+        def held(chain):
+            places = [member.data / "chains" / chain / "blocks"
+                      for member in cluster.members.values()]
+            return sum(place.exists() for place in places)
+        assert [held(chain) for chain in "012"] == [0, 2, 2]
+        patiently(lambda: clients["n2"].put_object(Bucket="first", Key="big", Body=big))
+        for name, s3 in clients.items():
+            source = {"Bucket": "first", "Key": "big"}
+            patiently(lambda s3=s3, name=name, source=source: s3.copy_object(
+                Bucket="second", Key=f"copy-{name}", CopySource=source))
+            there["second", f"copy-{name}"] = big
+        for away in cluster.names:
+            cluster.members[away].kill()
+            others = {name: s3 for name, s3 in clients.items() if name != away}
+            for name, s3 in others.items():
+                for bucket in buckets:
+                    key = f"without-{away}-{name}"
+                    patiently(lambda s3=s3, bucket=bucket, key=key, away=away: s3.put_object(
+                        Bucket=bucket, Key=key, Body=away.encode() * 10_000))
+                    there[bucket, key] = away.encode() * 10_000
+            cluster.members[away].__exit__()
+            cluster.start(away)
+            clients[away] = s3_calls.client_of(cluster.members[away].url, read_timeout=30)
+            cluster.await_whole()
+            cluster.await_chains(lambda places: sorted(places.values()) == ["head", "serving"])
+        for s3 in clients.values():
+            for (bucket, key), body in there.items():
+                def read(s3=s3, bucket=bucket, key=key):
+                    return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+                assert patiently(read) == body, (bucket, key)
+        del there["first", "k0"]
+        patiently(lambda: clients["n3"].delete_object(Bucket="first", Key="k0"))
+        with s3_calls.Refused("BucketNotEmpty", 409):
+            clients["n1"].delete_bucket(Bucket="first")
+        keys = [{"Key": key} for bucket, key in there if bucket == "first"] + [{"Key": "big"}]
+        patiently(lambda: clients["n1"].delete_objects(Bucket="first", Delete={"Objects": keys}))
+        clients["n2"].delete_bucket(Bucket="first")
+        for s3 in clients.values():
+            assert [it["Name"] for it in s3.list_buckets()["Buckets"]] == ["second"]
+            with s3_calls.Refused("NoSuchBucket", 404):
+                s3.list_objects_v2(Bucket="first")
+        patiently(lambda: clients["n3"].create_bucket(Bucket="first"))
+        assert "Contents" not in clients["n1"].list_objects_v2(Bucket="first")

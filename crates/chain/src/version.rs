@@ -23,8 +23,10 @@ impl Version {
     pub const SIXTH: Version = Version(6);
     /// The first whose processes tell each other codes of failures, and no texts.
     pub const SEVENTH: Version = Version(7);
+    /// The first whose buckets are on chains of data.
+    pub const EIGHTH: Version = Version(8);
     /// The greatest that this code speaks. It speaks all from [`Version::OLDEST`] on.
-    pub const NEWEST: Version = Version::SEVENTH;
+    pub const NEWEST: Version = Version::EIGHTH;
 
     /// What the version of a cluster becomes whose processes speak up to these. `None` stands for
     /// one that is missing, and of which it is unknown with what it comes back.

@@ -376,9 +376,14 @@ impl Node {
         Counters::of_node(&self.chains())
     }
 
-    /// The counters of each chain that has a member here.
+    /// The counters of each chain that has a member here. The memory that uploads to all chains
+    /// share is with the first one's.
     pub fn chains(&self) -> Vec<(ChainId, Counters)> {
-        self.router.chains.counters()
+        let mut chains = self.router.chains.counters();
+        if let Some((_, first)) = chains.first_mut() {
+            first.blocks.memory_bytes += self.router.lent_bytes();
+        }
+        chains
     }
 
     /// What the services show of the collections whose chains have their heads here, of up to

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fader_chain::{ChainId, ReplicaSettings};
+use fader_chain::{ChainId, ReplicaSettings, Version};
+use fader_services::Kind;
 use fader_services::request::Limits;
 
 use crate::clock::Clock;
@@ -37,10 +38,45 @@ impl Default for DomainSource {
 pub enum Collections {
     /// On the chain itself: it is the only one.
     Here,
-    /// On so many others, of which there may be more later: this one is the system chain.
-    Elsewhere(Arc<AtomicU32>),
+    /// On others: this one is the system chain.
+    Elsewhere(Arc<Placeable>),
     /// On the chain itself, but their names come and go on the system chain.
     Named,
+}
+
+/// What the system chain can put on chains of data, as far as that is known here. There may be more
+/// of it later.
+#[derive(Debug)]
+pub struct Placeable {
+    chains: AtomicU32,
+    version: AtomicU32,
+}
+
+impl Placeable {
+    /// So many chains, in a cluster of this version.
+    pub(crate) fn new(chains: u32, version: Version) -> Self {
+        Placeable {
+            chains: AtomicU32::new(chains),
+            version: AtomicU32::new(version.0),
+        }
+    }
+
+    /// There are so many chains.
+    pub(crate) fn count(&self, chains: u32) {
+        self.chains.fetch_max(chains, Ordering::Relaxed);
+    }
+
+    /// The cluster has this version.
+    pub(crate) fn rise(&self, version: Version) {
+        self.version.fetch_max(version.0, Ordering::Relaxed);
+    }
+
+    /// How many chains there are for new collections of a kind; none where all processes do not
+    /// know yet that they may be there.
+    pub(crate) fn chains_for(&self, kind: Kind) -> Option<u32> {
+        let version = Version(self.version.load(Ordering::Relaxed));
+        (kind.placed_since() <= version).then(|| self.chains.load(Ordering::Relaxed))
+    }
 }
 
 /// What stands between each member and its engine: nothing, but in tests, which put faults there.

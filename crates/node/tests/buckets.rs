@@ -359,7 +359,7 @@ async fn blocks_that_no_member_or_chain_has_are_refused() {
     let put = fader_services::blocks::Command::Put(fader_services::blocks::Put {
         owner: Owner {
             collection: CollectionId(1),
-            attempt: stored.attempt,
+            attempt: stored.owner.attempt,
             upload: None,
         },
         chain: ChainId::SYSTEM,

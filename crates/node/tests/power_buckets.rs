@@ -129,7 +129,7 @@ impl Client {
             let put = Command::PutPart(PutPart {
                 of: of.clone(),
                 number,
-                attempt: stored.attempt,
+                attempt: stored.owner.attempt,
                 content: stored.content,
                 etag: etag.clone(),
                 checksum: None,

@@ -155,7 +155,9 @@ fn names(view: &dyn View, account: &AccountId, chains: u32, request: &Request) -
             .map_err(Refusal::from)
             .and_then(|placed| {
                 let changes = match placed.map(|placed| (placed.state, placed)) {
-                    None if is_created => catalog::enter(view, name, Mode::Strong, None, chains)?,
+                    None if is_created => {
+                        catalog::enter(view, name, Mode::Strong, None, chains, Bytes::new())?
+                    }
                     Some((State::Deleting, _)) if is_created => {
                         return Err(Failure::from(Reason::DomainDeleting).into());
                     }

@@ -9,7 +9,8 @@
 //!         | 'e' kind:u8 text(owner) name    entry of a collection of another kind; no owner where
 //!                                           a name is the cluster's
 //!         | 'o' kind:u8 account       collections of that kind of the account (varint)
-//!         | 'l' kind:u8 text(account) name  the account's names that are the cluster's
+//!         | 'l' kind:u8 text(account) name  the account's names that are the cluster's; the value
+//!                                           has what lists show of one on another chain
 //!         | 'g' collection:u64be      a deleted collection whose keys are still to be swept
 //!         | 'h' collection:u64be      a collection on its way to the mode `strong`
 //!         | 'u' collection:u64be      a collection on another chain that comes or goes

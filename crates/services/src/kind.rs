@@ -38,10 +38,13 @@ impl Kind {
         }
     }
 
-    /// Whether its collections are put on chains of data, where there are any; else they are on the
-    /// system chain.
-    pub fn is_placed(self) -> bool {
-        !matches!(self, Kind::Bucket)
+    /// The version of a cluster from which on new collections of it are put on chains of data, where
+    /// there are any. Others are on the system chain.
+    pub fn placed_since(self) -> Version {
+        match self {
+            Kind::Bucket => Version::EIGHTH,
+            Kind::Domain | Kind::Queue | Kind::Counter => self.since(),
+        }
     }
 
     /// Whether a name stands for one collection of the whole cluster; else each account has its

@@ -73,6 +73,8 @@ pub enum Action {
     Raze(NameBuf, CollectionId),
     /// Of queues.
     Queue(crate::sqs::QueueStep),
+    /// The name is free: its collection, on the chain that began the step, has ended.
+    Free(NameBuf, CollectionId),
     /// Of the counters of tests.
     #[cfg(feature = "counter")]
     Counter(crate::counter::Transfer),
@@ -85,6 +87,7 @@ impl Action {
         match self {
             Action::Found(name, _) | Action::Raze(name, _) => name.kind.since(),
             Action::Queue(_) => Kind::Queue.since(),
+            Action::Free(..) => Version::EIGHTH,
             #[cfg(feature = "counter")]
             Action::Counter(_) => Kind::Counter.since(),
         }
@@ -298,7 +301,7 @@ fn take_of_name(
             }
             Some(changes)
         }
-        Action::Queue(_) => None,
+        Action::Queue(_) | Action::Free(..) => None,
         #[cfg(feature = "counter")]
         Action::Counter(_) => None,
     })
@@ -309,7 +312,7 @@ fn settle_of_name(view: &dyn View, action: &Action) -> Result<Option<Vec<Change>
     let (name, collection, is_gone) = match action {
         Action::Found(name, entry) => (name, entry.collection, false),
         Action::Raze(name, collection) => (name, *collection, true),
-        Action::Queue(_) => return Ok(None),
+        Action::Queue(_) | Action::Free(..) => return Ok(None),
         #[cfg(feature = "counter")]
         Action::Counter(_) => return Ok(None),
     };

@@ -4,7 +4,6 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use fader_chain::placement::PlacementPolicy;
@@ -23,7 +22,7 @@ use crate::member::Folder;
 use crate::peer::{ClusterKey, Peers};
 use crate::random;
 use crate::secrets::seal::{self, Seal};
-use crate::settings::Settings;
+use crate::settings::{Placeable, Settings};
 use crate::status::OpenError;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::lock::FolderLock;
@@ -162,7 +161,7 @@ pub(crate) fn join(
         coordinator,
         peers,
         door,
-        placeable: Arc::new(AtomicU32::new(cluster.chains)),
+        placeable: Arc::new(Placeable::new(cluster.chains, cluster.version)),
         _lock: lock,
     });
     let tell: Tell = Arc::new(tell);

@@ -15,7 +15,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fader_chain::controller::RoleChange;
@@ -28,7 +27,7 @@ use super::forward_server::{ForwardServer, Host};
 use super::{Cluster, ClusterSettings, Event, Parts};
 use crate::coordinator::{Coordinator, Fault, LiveNode, Wakeup, ZooKeeperCoordinator};
 use crate::peer::{Peer, Peers};
-use crate::settings::{Collections, DomainSource, Settings};
+use crate::settings::{Collections, DomainSource, Placeable, Settings};
 use crate::status::OpenError;
 use crate::storage::lock::FolderLock;
 
@@ -47,8 +46,8 @@ pub(crate) struct ProcessContext {
     pub(super) coordinator: Arc<ZooKeeperCoordinator>,
     pub(super) peers: Arc<Peers>,
     pub(super) door: Arc<ForwardServer>,
-    /// How many chains of data can be given collections.
-    pub(super) placeable: Arc<AtomicU32>,
+    /// What can be put on chains of data.
+    pub(super) placeable: Arc<Placeable>,
     /// Last, so that the folder is held until everything else is gone.
     pub(super) _lock: FolderLock,
 }
@@ -92,7 +91,7 @@ impl ProcessContext {
     pub(super) fn count_placeable(&self, data: &[Arc<Cluster>]) {
         let begun = data.iter().take_while(|it| it.configuration().is_some());
         let count = u32::try_from(begun.count()).unwrap_or(u32::MAX);
-        self.placeable.fetch_max(count, Ordering::Relaxed);
+        self.placeable.count(count);
     }
 
     /// Hears who is there, and where.
@@ -102,7 +101,9 @@ impl ProcessContext {
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "the version was perhaps not raised"),
         }
-        self.peers.speak(self.coordinator.version());
+        let version = self.coordinator.version();
+        self.peers.speak(version);
+        self.placeable.rise(version);
         let live = self.coordinator.live();
         let mut names = self.peers.names();
         let mut homes = BTreeMap::new();

@@ -88,6 +88,12 @@ pub(crate) fn upload_memory(bytes: u64) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS)))
 }
 
+/// How many bytes of that memory uploads have.
+pub(crate) fn lent_bytes(memory: &Semaphore, bytes: u64) -> u64 {
+    let lent = (bytes / LENT_UNIT).saturating_sub(memory.available_permits() as u64);
+    lent * LENT_UNIT
+}
+
 /// A part of it, for so many bytes of an upload: those who ask first have it first.
 pub(crate) async fn lend(memory: &Arc<Semaphore>, bytes: u64) -> Option<Lent> {
     let units = u32::try_from(bytes.div_ceil(LENT_UNIT)).ok()?;
@@ -276,8 +282,7 @@ impl MemberBlocks {
     pub(crate) fn figures(&self) -> BlockFigures {
         let counters = self.store().map(|store| store.counters());
         let counters = counters.unwrap_or_default();
-        let lent = self.options.memory_bytes / LENT_UNIT;
-        let lent = lent.saturating_sub(self.memory.available_permits() as u64);
+        let lent = lent_bytes(&self.memory, self.options.memory_bytes);
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
         BlockFigures {
             blocks: counters.blocks,
@@ -285,7 +290,7 @@ impl MemberBlocks {
             alive_bytes: counters.alive_bytes,
             dead_bytes: counters.dead_bytes,
             bad: counters.bad_blocks,
-            memory_bytes: counters.memory_bytes + lent * LENT_UNIT,
+            memory_bytes: counters.memory_bytes + lent,
             syncs: counters.syncs,
             reclaimed_bytes: read(&self.counters.reclaimed_bytes),
             scrubbed_bytes: read(&self.counters.scrubbed_bytes),

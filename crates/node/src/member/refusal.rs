@@ -132,6 +132,13 @@ impl From<&Refusal> for Unavailable {
     }
 }
 
+/// For a service to put into words.
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Trouble::Unavailable((&refusal).into())
+    }
+}
+
 impl From<Refusal> for catalog::Refusal {
     fn from(refusal: Refusal) -> Self {
         catalog::Refusal::Unavailable((&refusal).into())

@@ -9,7 +9,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -255,11 +254,12 @@ impl RequestTable {
         call: &Call,
     ) -> Result<Decision, Later> {
         let collections = &self.settings.placing.collections;
-        if let Collections::Elsewhere(chains) = collections {
-            let chains = chains.load(Ordering::Relaxed);
-            if let Some(decision) = call.request.decide_names(newest, context, chains) {
-                return Ok(decision);
-            }
+        if let Collections::Elsewhere(placeable) = collections
+            && let Some((kind, _)) = call.request.target().name()
+            && let Some(chains) = placeable.chains_for(kind)
+            && let Some(decision) = call.request.decide_names(newest, context, chains)
+        {
+            return Ok(decision);
         }
         let is_name = matches!(call.request.target(), Target::Create { .. });
         let is_named = matches!(collections, Collections::Named);

@@ -33,6 +33,7 @@ use tokio::task::JoinHandle;
 
 use super::Router;
 use super::deliver::Reach;
+use super::names::TRIES;
 use super::route::AGAIN;
 use crate::cluster::{Cluster, Lacking};
 use crate::member::Member;
@@ -51,8 +52,8 @@ const MEMORY: Duration = Duration::from_secs(30);
 /// The bytes of an attempt, or where they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// The attempt that stored them.
-    pub attempt: Attempt,
+    /// The attempt that stored them, and for which collection.
+    pub owner: Owner,
     /// The bytes, or their blocks, whose rows are committed.
     pub content: Content,
 }
@@ -72,7 +73,7 @@ pub struct BodyWriter {
     router: Arc<Router>,
     runtime: Handle,
     owner: Owner,
-    /// The chain of the collection.
+    /// The chain of the collection, which the blocks are put on, too.
     chain: ChainId,
     cluster: Arc<Cluster>,
     /// Room for the bytes of all uploads on their way: a member's here, or the process's own.
@@ -113,10 +114,6 @@ fn of_store(words: String) -> Trouble {
     })
 }
 
-fn of_refusal(refusal: &Refusal) -> Trouble {
-    Trouble::Unavailable(refusal.into())
-}
-
 /// Whether a block may be stored a moment later: members come and go. Bytes and rows may be put
 /// again.
 fn is_for_now(trouble: &Trouble) -> bool {
@@ -143,25 +140,12 @@ impl Router {
         upload: Option<u128>,
         size: Option<u64>,
     ) -> Result<BodyWriter, Trouble> {
-        let chain = ChainId::SYSTEM;
-        let cluster = self.chains.system().clone();
-        let id = random_id()?;
-        let (attempt, upload_memory) = match cluster.local_member() {
-            Some(member) => {
-                let attempt = self.attempt_at(&member, name, id).await?;
-                (attempt, member.blocks().upload_memory())
-            }
-            None => {
-                let asked = CatalogQuestion::Attempt(name.to_owned(), id);
-                let told = self.ask_catalog(asked).await;
-                let CatalogAnswer::Attempt(attempt) = told.map_err(|it| self.of_refusal(it))?
-                else {
-                    return Err(later(Reason::Lost));
-                };
-                (attempt, self.upload_memory.clone())
-            }
+        let (chain, collection, attempt) = self.attempt(name).await?;
+        let cluster = self.cluster(chain)?;
+        let upload_memory = match cluster.local_member() {
+            Some(member) if self.several().is_none() => member.blocks().upload_memory(),
+            _ => self.upload_memory.clone(),
         };
-        let (collection, attempt) = attempt.ok_or(Trouble::NoCollection)?;
         let limits = cluster.limits();
         let inline_max = limits.inline_bytes();
         let block_max = limits.block_bytes().min(BLOCK_BYTES_MAX as usize);
@@ -189,14 +173,59 @@ impl Router {
         })
     }
 
-    /// A new attempt for a collection, by a member here.
+    /// A new attempt for a collection, on its chain.
+    async fn attempt(&self, name: Name<'_>) -> Result<(ChainId, CollectionId, Attempt), Trouble> {
+        let id = random_id()?;
+        let mut missed = None;
+        for _ in 0..TRIES {
+            let chain = match self.several() {
+                None => ChainId::SYSTEM,
+                Some(_) => {
+                    let placed = self.look_up(name, missed).await?;
+                    let placed = placed.ok_or(Trouble::NoCollection)?;
+                    if missed == Some(placed.entry.collection) {
+                        return Err(Trouble::NoCollection);
+                    }
+                    missed = Some(placed.entry.collection);
+                    placed.chain
+                }
+            };
+            match self.attempt_on(chain, name, id).await? {
+                Some((collection, attempt)) => return Ok((chain, collection, attempt)),
+                None if self.several().is_none() => return Err(Trouble::NoCollection),
+                None => {}
+            }
+        }
+        Err(later(Reason::DomainMoves))
+    }
+
+    /// The same, if the chain has the collection: by a member here, else by one elsewhere.
+    async fn attempt_on(
+        &self,
+        chain: ChainId,
+        name: Name<'_>,
+        id: u128,
+    ) -> Result<Option<(CollectionId, Attempt)>, Trouble> {
+        let cluster = self.cluster(chain)?;
+        if let Some(member) = cluster.local_member() {
+            return self.attempt_at(&cluster, &member, name, id).await;
+        }
+        let asked = CatalogQuestion::Attempt(name.to_owned(), id);
+        let told = self.ask_member(chain, asked).await;
+        match told.map_err(|it| self.of_refusal(it))? {
+            CatalogAnswer::Attempt(attempt) => Ok(attempt),
+            _ => Err(later(Reason::Lost)),
+        }
+    }
+
+    /// The same, by a member here.
     async fn attempt_at(
         &self,
+        cluster: &Cluster,
         member: &Member,
         name: Name<'_>,
         id: u128,
     ) -> Result<Option<(CollectionId, Attempt)>, Trouble> {
-        let cluster = self.chains.system();
         if let Some(cause) = member.shared().refusal() {
             return Err(of_store(cause.to_string()));
         }
@@ -219,8 +248,8 @@ impl Router {
         range: Range<u32>,
     ) -> Result<Bytes, Unread> {
         let later = |reason| Unread::Trouble(later(reason));
-        let cluster = self.chains.get(block.chain);
-        let cluster = cluster.ok_or_else(|| later(Reason::NoChain))?;
+        let cluster = self.cluster(block.chain);
+        let cluster = cluster.map_err(|refusal| Unread::Trouble(refusal.into()))?;
         let id = BlockId(block.id);
         let read = tokio::task::spawn_blocking(move || cluster.read_block(id, &range)).await;
         match read {
@@ -238,8 +267,7 @@ impl Router {
 
     /// All that a chain has committed, at a member here.
     pub(crate) async fn fixed(&self, chain: ChainId) -> Result<Snapshot, Trouble> {
-        let cluster = self.chains.get(chain);
-        let cluster = cluster.ok_or_else(|| later(Reason::NoChain))?;
+        let cluster = self.cluster(chain)?;
         // What is answered strongly here is applied here.
         cluster.ready().await.map_err(|it| self.of_refusal(it))?;
         let keeper = self.keeper_of(chain).map_err(|it| self.of_refusal(it))?;
@@ -251,8 +279,8 @@ impl Router {
         let Content::Blocks(blocks) = &stored.content else {
             return;
         };
-        self.given_up
-            .add(blocks.iter().map(|block| (block.chain, block.id)));
+        let blocks = blocks.iter().map(|block| (block.chain, block.id));
+        self.given_up.add(stored.owner, blocks);
     }
 
     /// Has a block held, then its row put (BW-1).
@@ -262,30 +290,24 @@ impl Router {
         bytes: &BlockBytes,
         owner: Owner,
         chain: ChainId,
-        at: ChainId,
         row: NewRow,
     ) -> Result<(), Trouble> {
         let held = cluster.spread(bytes.clone()).await;
         held.map_err(|refusal| self.of_refusal(refusal))?;
-        self.put_row(owner, chain, at, row).await
+        self.put_row(owner, chain, row).await
     }
 
     /// A lone node has no other to ask.
     fn of_refusal(&self, refusal: Refusal) -> Trouble {
-        of_refusal(&match self.in_company() {
+        let refusal = match self.in_company() {
             None => refusal.of_lone(),
             Some(_) => refusal,
-        })
+        };
+        refusal.into()
     }
 
-    /// Puts the row of a block on its chain.
-    async fn put_row(
-        &self,
-        owner: Owner,
-        chain: ChainId,
-        at: ChainId,
-        row: NewRow,
-    ) -> Result<(), Trouble> {
+    /// Puts the row of a block on its chain, which is that of its collection.
+    async fn put_row(&self, owner: Owner, chain: ChainId, row: NewRow) -> Result<(), Trouble> {
         let number = random::number().map_err(|error| of_store(error.to_string()))?;
         let put = blocks::Put {
             owner,
@@ -294,8 +316,8 @@ impl Router {
             blocks: vec![row],
         };
         let call = Arc::new(Call::of_node(blocks::Command::Put(put)));
-        let told = self.on_chain(at, &call, Reach::Anywhere).await;
-        let (outcome, _) = told.map_err(|refusal| of_refusal(&refusal))?;
+        let told = self.on_chain(chain, &call, Reach::Anywhere).await;
+        let (outcome, _) = told?;
         done(outcome)
     }
 }
@@ -385,7 +407,6 @@ impl BodyWriter {
         let memory = self.memory.take();
         let (router, owner, chain) = (self.router.clone(), self.owner, self.chain);
         let cluster = self.cluster.clone();
-        let at = ChainId::SYSTEM;
         let flying = self.runtime.spawn(async move {
             let bytes = BlockBytes::of(BlockId(id), parts);
             let storage::Block { size, sum, .. } = bytes.block();
@@ -393,7 +414,7 @@ impl BodyWriter {
             let end = Instant::now() + REQUEST;
             loop {
                 let stored = router
-                    .store_block(&cluster, &bytes, owner, chain, at, row)
+                    .store_block(&cluster, &bytes, owner, chain, row)
                     .await;
                 match stored {
                     // The head went, and another one has not all bytes.
@@ -406,7 +427,7 @@ impl BodyWriter {
             drop(memory);
             Ok(Block {
                 id,
-                chain: at,
+                chain,
                 size: row.size,
             })
         });
@@ -445,7 +466,7 @@ impl BodyWriter {
         };
         self.is_over = true;
         Ok(Stored {
-            attempt: self.owner.attempt,
+            owner: self.owner,
             content,
         })
     }
@@ -458,11 +479,12 @@ impl Drop for BodyWriter {
             return;
         }
         let (router, begun) = (self.router.clone(), self.begun.clone());
+        let (owner, chain) = (self.owner, self.chain);
         let flying = std::mem::take(&mut self.flying);
         let give_up = move || {
             let ids = std::mem::take(&mut *begun.lock());
-            let ids = ids.into_iter().map(|id| (ChainId::SYSTEM, id));
-            router.given_up.add(ids);
+            let ids = ids.into_iter().map(|id| (chain, id));
+            router.given_up.add(owner, ids);
         };
         if flying.is_empty() {
             return give_up();

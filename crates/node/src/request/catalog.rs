@@ -201,27 +201,39 @@ impl Router {
         &self,
         question: CatalogQuestion,
     ) -> Result<CatalogAnswer, Refusal> {
-        let system = self.chains.system();
-        if system.process.is_none() || system.version() < Version::SIXTH {
+        self.ask_member(ChainId::SYSTEM, question).await
+    }
+
+    /// What a member of a chain answers, wherever it is.
+    pub(super) async fn ask_member(
+        &self,
+        chain: ChainId,
+        question: CatalogQuestion,
+    ) -> Result<CatalogAnswer, Refusal> {
+        let cluster = self.cluster(chain)?;
+        if cluster.process.is_none() || cluster.version() < Version::SIXTH {
             return Err(Refusal::new(Kind::Again, Reason::NoMember));
         }
         let asked = ForwardedRequest::Catalog(question);
-        let told = system.forward(&asked).await?;
+        let told = cluster.forward(&asked).await?;
         match (told, asked) {
             (Some(ForwardedReply::Catalog(answer)), _) => Ok(answer),
             // It can be answered here meanwhile.
-            (None, ForwardedRequest::Catalog(question)) => self.answer_catalog(question).await,
+            (None, ForwardedRequest::Catalog(question)) => {
+                self.answer_catalog(chain, question).await
+            }
             _ => Err(no_answer()),
         }
     }
 
-    /// Answers as the member here has it, with all that was acknowledged before.
+    /// Answers as the member of a chain here has it, with all that was acknowledged before.
     pub(super) async fn answer_catalog(
         &self,
+        chain: ChainId,
         question: CatalogQuestion,
     ) -> Result<CatalogAnswer, Refusal> {
-        self.chains.system().ready().await?;
-        let keeper = self.keeper_of(ChainId::SYSTEM)?;
+        self.cluster(chain)?.ready().await?;
+        let keeper = self.keeper_of(chain)?;
         let view = keeper.snapshot();
         let answer = match question {
             CatalogQuestion::Name(name) => view

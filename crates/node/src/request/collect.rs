@@ -11,7 +11,8 @@
 //!   process saw the row, at or below the safe point. A new head begins anew.
 //! - COLLECT-2 a row goes after its garbage's wait, or after its attempt's fence was committed.
 //! - COLLECT-3 garbage's own row goes last.
-//! - COLLECT-4 attempts are given up where their uploads came; all else is done where the head is.
+//! - COLLECT-4 attempts are given up where their uploads came, with or without a member there; all
+//!   else is done where the head is.
 //!
 //! What a round does not finish the next one does. Nothing is remembered over a start.
 
@@ -23,7 +24,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fader_chain::{ChainId, EntryId};
-use fader_services::blocks::{self, Command, Fenced, GarbageAt, LeaseAt, ROWS_MAX, Row};
+use fader_services::blocks::{self, Command, Fenced, GarbageAt, LeaseAt, Owner, ROWS_MAX, Row};
 use fader_services::request::{Outcome, Request};
 use fader_services::{Call, ViewError};
 use parking_lot::Mutex;
@@ -47,28 +48,29 @@ const GIVEN_UP_MAX: usize = 1 << 16;
 /// How often the notes of fences move, as parts of a lease.
 const NOTES_PER_LEASE: u64 = 24;
 
-/// Blocks of attempts that will not be committed.
+/// Blocks of attempts that will not be committed, with their chains.
 #[derive(Debug, Default)]
-pub(crate) struct GivenUp(Mutex<Vec<(ChainId, u128)>>);
+pub(crate) struct GivenUp(Mutex<Vec<(ChainId, Owner, u128)>>);
 
 impl GivenUp {
-    /// These are to go soon.
-    pub(crate) fn add(&self, blocks: impl IntoIterator<Item = (ChainId, u128)>) {
+    /// These of an attempt are to go soon.
+    pub(crate) fn add(&self, owner: Owner, blocks: impl IntoIterator<Item = (ChainId, u128)>) {
         let mut all = self.0.lock();
         let room = GIVEN_UP_MAX.saturating_sub(all.len());
-        all.extend(blocks.into_iter().take(room));
+        let blocks = blocks.into_iter().take(room);
+        all.extend(blocks.map(|(chain, id)| (chain, owner, id)));
     }
 
     /// Up to a round of those of a chain.
-    fn take(&self, chain: ChainId) -> Vec<u128> {
+    fn take(&self, chain: ChainId) -> Vec<(Owner, u128)> {
         let mut count = 0;
         let mut all = self.0.lock();
-        let taken = all.extract_if(.., |(of, _)| {
+        let taken = all.extract_if(.., |(of, ..)| {
             let is_taken = *of == chain && count < ROUND;
             count += usize::from(is_taken);
             is_taken
         });
-        taken.map(|(_, id)| id).collect()
+        taken.map(|(_, owner, id)| (owner, id)).collect()
     }
 }
 
@@ -157,16 +159,18 @@ impl Rounds {
                 // A member that becomes head again begins anew.
                 None => {
                     drop(self.chains.remove(&chain));
-                    if let Some(keeper) = cluster.local_member() {
-                        let (router, head) = (router, &keeper);
-                        let of = Of {
-                            router,
-                            chain,
-                            head,
-                        };
-                        if let Err(error) = of.give_up().await {
-                            tracing::warn!(%error, %chain, "uploads that ended were not read");
-                        }
+                    let Some(keeper) = cluster.local_member() else {
+                        give_up_elsewhere(router, chain).await;
+                        continue;
+                    };
+                    let (router, head) = (router, &keeper);
+                    let of = Of {
+                        router,
+                        chain,
+                        head,
+                    };
+                    if let Err(error) = of.give_up().await {
+                        tracing::warn!(%error, %chain, "uploads that ended were not read");
                     }
                 }
             }
@@ -363,10 +367,11 @@ struct Of<'a> {
 impl Of<'_> {
     /// Asks about blocks of attempts that were given up; bytes without a row go at once.
     async fn give_up(&self) -> Result<(), ViewError> {
-        let ids = self.router.given_up.take(self.chain);
-        if ids.is_empty() {
+        let given = self.router.given_up.take(self.chain);
+        if given.is_empty() {
             return Ok(());
         }
+        let ids: Vec<u128> = given.into_iter().map(|(_, id)| id).collect();
         let rows = blocks::leased(&*self.head.snapshot(), &ids)?;
         self.head
             .drop_rowless(ids.into_iter().map(BlockId).collect());
@@ -379,7 +384,7 @@ impl Of<'_> {
         let asked = rows
             .iter()
             .map(|(id, row)| (row.chain, blocks::fence(row.owner, *id)));
-        let told = self.each(asked).await;
+        let told = each(self.router, asked).await;
         let mut fates: Vec<(u128, Row, Fenced)> = Vec::with_capacity(rows.len());
         for (at, outcome) in told {
             let (id, row) = rows[at];
@@ -394,28 +399,43 @@ impl Of<'_> {
     async fn all(&self, asked: impl IntoIterator<Item = (ChainId, Request)>) -> bool {
         let asked: Vec<_> = asked.into_iter().collect();
         let count = asked.len();
-        let told = self.each(asked).await;
+        let told = each(self.router, asked).await;
         told.len() == count && told.iter().all(|(_, outcome)| outcome.is_ok())
     }
+}
 
-    /// What came of each, with its place among them. One that no member took is left out.
-    async fn each(
-        &self,
-        asked: impl IntoIterator<Item = (ChainId, Request)>,
-    ) -> Vec<(usize, Outcome)> {
-        let mut asking = JoinSet::new();
-        for (at, (chain, request)) in asked.into_iter().enumerate() {
-            let router = self.router.clone();
-            asking.spawn(async move {
-                let call = Arc::new(Call::of_node(request));
-                let told = router.on_chain(chain, &call, Reach::Anywhere).await;
-                told.ok().map(|(outcome, _)| (at, outcome))
-            });
-        }
-        let mut all = Vec::new();
-        while let Some(told) = asking.join_next().await {
-            all.extend(told.ok().flatten());
-        }
-        all
+/// Asks about blocks of attempts that were given up, of a chain that has no member here. Those that
+/// were committed after all are left to their leases: their rows are not known here.
+async fn give_up_elsewhere(router: &Arc<Router>, chain: ChainId) {
+    let given = router.given_up.take(chain);
+    let asked = given
+        .iter()
+        .map(|(owner, id)| (chain, blocks::fence(*owner, *id)));
+    let told = each(router, asked).await.into_iter();
+    let fenced = told.filter(|(_, outcome)| blocks::fate(outcome) == Some(Fenced::Fenced));
+    let fenced: Vec<u128> = fenced.map(|(at, _)| given[at].1).collect();
+    if !fenced.is_empty() {
+        each(router, [(chain, Command::Remove(fenced).into())]).await;
     }
+}
+
+/// What came of each, with its place among them. One that no member took is left out.
+async fn each(
+    router: &Arc<Router>,
+    asked: impl IntoIterator<Item = (ChainId, Request)>,
+) -> Vec<(usize, Outcome)> {
+    let mut asking = JoinSet::new();
+    for (at, (chain, request)) in asked.into_iter().enumerate() {
+        let router = router.clone();
+        asking.spawn(async move {
+            let call = Arc::new(Call::of_node(request));
+            let told = router.on_chain(chain, &call, Reach::Anywhere).await;
+            told.ok().map(|(outcome, _)| (at, outcome))
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(told) = asking.join_next().await {
+        all.extend(told.ok().flatten());
+    }
+    all
 }

@@ -62,7 +62,8 @@ impl Router {
                 Err(refusal) => forward::ForwardedReply::NotHere(failure(refusal)),
             },
             ForwardedRequest::Why => forward::ForwardedReply::Why(cluster.waits_to_tell()),
-            ForwardedRequest::Catalog(question) => match self.answer_catalog(question).await {
+            ForwardedRequest::Catalog(question) => match self.answer_catalog(chain, question).await
+            {
                 Ok(answer) => forward::ForwardedReply::Catalog(answer),
                 Err(refusal) => not_here(refusal),
             },
@@ -77,8 +78,7 @@ impl Router {
         call: &Arc<Call>,
         reach: Reach,
     ) -> Result<Answer, Refusal> {
-        let cluster = self.chains.get(chain);
-        let cluster = cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))?;
+        let cluster = self.cluster(chain)?;
         let service = call.request.service();
         let token = call.consistency.session.as_deref();
         let sessions = match tokens::open(&self.seal, &call.account, token) {

@@ -23,9 +23,10 @@ use fader_services::request::Outcome;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
+use crate::cluster::Cluster;
 use crate::cluster::chains::Chains;
 use crate::member::Member;
-use crate::member::blocks::upload_memory;
+use crate::member::blocks::{lent_bytes, upload_memory};
 use crate::member::refusal::{Kind, Refusal};
 use crate::secrets::seal::Seal;
 use catalog::RemoteCatalog;
@@ -50,7 +51,7 @@ pub(crate) struct Router {
     refusals: Refusals,
     given_up: GivenUp,
     remote: RemoteCatalog,
-    /// That of uploads, where no member of the system chain lends its own.
+    /// That of uploads, where no member of the only chain lends its own.
     upload_memory: Arc<Semaphore>,
     /// Lets blocks go, where they are kept.
     pub(crate) collector: Mutex<Option<Collector>>,
@@ -88,6 +89,12 @@ impl Router {
         Some(&self.chains).filter(|chains| chains.are_several())
     }
 
+    /// A chain, if this process has heard of it.
+    fn cluster(&self, chain: ChainId) -> Result<Arc<Cluster>, Refusal> {
+        let cluster = self.chains.get(chain);
+        cluster.ok_or(Refusal::new(Kind::Again, Reason::NoChain))
+    }
+
     /// The member here at which a chain is read.
     pub(crate) fn keeper_of(&self, chain: ChainId) -> Result<Arc<Member>, Refusal> {
         let keeper = self
@@ -95,6 +102,12 @@ impl Router {
             .get(chain)
             .and_then(|chain| chain.local_member());
         keeper.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))
+    }
+
+    /// How many bytes uploads have of the memory that no member lends.
+    pub(crate) fn lent_bytes(&self) -> u64 {
+        let blocks = self.chains.system().block_options();
+        lent_bytes(&self.upload_memory, blocks.memory_bytes)
     }
 
     /// How many requests of clients were refused with 503 here, by chain and reason.

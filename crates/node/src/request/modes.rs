@@ -74,11 +74,11 @@ impl Router {
             return Ok(Some(ChainId::SYSTEM));
         }
         let known = self.known_catalog(name).await?;
-        let mut placed = catalog::placed(&*known, name)?;
+        let mut placed = catalog::located(&*known, name)?;
         if placed.is_none() {
             // It may have come a moment ago.
             let fresh = self.fresh_catalog(name).await?;
-            placed = catalog::placed(&*fresh, name)?;
+            placed = catalog::located(&*fresh, name)?;
         }
         Ok(placed.map(|placed| placed.chain))
     }

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use fader_chain::{ChainId, Version};
 use fader_services::catalog::{self, DomainPlacement, Name, State};
 use fader_services::level::{ConsistencyOptions, ReplyMetadata};
-use fader_services::request::Refusal as Refused;
-use fader_services::service::{self, Meaning, Target};
-use fader_services::{Call, CollectionId, Reason, View, ViewError};
+use fader_services::request::{Outcome, Refusal as Refused};
+use fader_services::service::{self, Meaning, Target, Trouble};
+use fader_services::{Call, CollectionId, Reason, View};
 
 use super::deliver::Reach;
 use super::{Answer, Router};
@@ -24,7 +24,7 @@ use crate::member::context::{name_of, towards_of, unreadable};
 use crate::member::refusal::{Kind, Refusal};
 
 /// How often a collection may come and go while a request looks for it.
-const TRIES: usize = 8;
+pub(super) const TRIES: usize = 8;
 
 /// Where a request goes.
 struct Place {
@@ -59,7 +59,7 @@ impl Router {
             if collection.is_some() {
                 Arc::make_mut(&mut call).consistency.collection = collection;
             }
-            let done = match self.several().is_some() && places_names(&call) {
+            let done = match self.several().is_some() && changes_names(&call) {
                 true => Box::pin(self.come_or_go(&call)).await,
                 false => self.carry_out(chain, &call).await,
             };
@@ -111,7 +111,9 @@ impl Router {
         let Some(name) = towards_of(call).filter(|_| self.several().is_some()) else {
             return Ok(());
         };
-        let placed = self.look_up(call, name, None).await?;
+        let service = call.request.service();
+        let placed = self.look_up(name, None).await;
+        let placed = placed.map_err(|trouble| service.word(trouble))?;
         call.towards = placed.map(|placed| service::Place {
             chain: placed.chain,
             collection: placed.entry.collection,
@@ -120,33 +122,27 @@ impl Router {
     }
 
     /// Where a collection is, if it is there; but for what was `missed` on its chain.
-    async fn look_up(
+    pub(super) async fn look_up(
         &self,
-        call: &Call,
         name: Name<'_>,
         missed: Option<CollectionId>,
-    ) -> Result<Option<DomainPlacement>, Refused> {
-        let service = call.request.service();
-        let later = |refusal: Refusal| refusal.of_service(service);
+    ) -> Result<Option<DomainPlacement>, Trouble> {
         if missed.is_none() {
-            let known = self.known_catalog(name).await.map_err(later)?;
-            let placed = found(&*known, name).map_err(unreadable(call))?;
+            let known = self.known_catalog(name).await?;
+            let placed = found(&*known, name)?;
             if placed.is_some() {
                 return Ok(placed);
             }
         }
         let fresh = Box::pin(self.fresh_catalog(name));
-        let fresh = fresh.await.map_err(later)?;
-        let placed = found(&*fresh, name).map_err(unreadable(call))?;
+        let placed = found(&*fresh.await?, name)?;
         let is_missed = |it: &&DomainPlacement| missed == Some(it.entry.collection);
         let Some(unfinished) = placed.as_ref().filter(is_missed) else {
             return Ok(placed);
         };
-        let finished = Box::pin(self.finish_name(name, unfinished));
-        finished.await.map_err(later)?;
+        Box::pin(self.finish_name(name, unfinished)).await?;
         let fresh = Box::pin(self.fresh_catalog(name));
-        let fresh = fresh.await.map_err(later)?;
-        found(&*fresh, name).map_err(unreadable(call))
+        found(&*fresh.await?, name)
     }
 
     /// The one look-up of a name, but for what was `missed` on its chain. Where there is one chain,
@@ -160,7 +156,7 @@ impl Router {
             // It is answered by the name, at once and on this member: no id has to be kept.
             return Ok(Place::SYSTEM);
         }
-        if self.several().is_none() || !name.kind.is_placed() {
+        if self.several().is_none() {
             let keeper = self.chains.system().local_member();
             let is_first = missed.is_none() && call.consistency.request.is_none();
             let entry = match keeper.filter(|_| is_first) {
@@ -172,7 +168,9 @@ impl Router {
                 ..Place::SYSTEM
             });
         }
-        let placed = self.look_up(call, name, missed).await?;
+        let service = call.request.service();
+        let placed = self.look_up(name, missed).await;
+        let placed = placed.map_err(|trouble| service.word(trouble))?;
         Ok(placed.map_or(Place::SYSTEM, |placed| Place {
             chain: placed.chain,
             collection: Some(placed.entry.collection),
@@ -224,13 +222,22 @@ impl Router {
             consistency,
             ..Call::clone(call)
         });
-        let (outcome, _) = self.carry_out(placed.chain, &own).await?;
-        match outcome {
-            Err(refused) if refused.meaning() != Meaning::NoCollection => {
-                Ok((Err(refused), begun.1))
-            }
-            _ => Ok(begun),
+        let is_missing = |outcome: &Outcome| matches!(outcome, Err(refused) if refused.meaning() == Meaning::NoCollection);
+        let (mut outcome, _) = self.carry_out(placed.chain, &own).await?;
+        if is_missing(&outcome) {
+            // Its chain has lost it, and founds it again; or it has ended there (SAGA-2).
+            let lost = DomainPlacement {
+                state: State::Creating,
+                ..placed
+            };
+            self.finish_name(name, &lost).await.map_err(later)?;
+            (outcome, _) = self.carry_out(lost.chain, &own).await?;
         }
+        if is_missing(&outcome) {
+            // Its name is not free yet.
+            outcome = Err(later(Refusal::new(Kind::Again, Reason::DomainDeleting)));
+        }
+        Ok((outcome, begun.1))
     }
 
     /// The step on the system chain, and how the collection stands in the catalog after it; not
@@ -287,13 +294,8 @@ fn changes_names(call: &Call) -> bool {
     matches!(target, Target::Create { .. } | Target::Delete(..))
 }
 
-/// Whether it does so, and the collections are not on the system chain.
-fn places_names(call: &Call) -> bool {
-    changes_names(call) && name_of(call).is_some_and(|name| name.kind.is_placed())
-}
-
 /// Where a collection is, if it is there.
-fn found(view: &dyn View, name: Name<'_>) -> Result<Option<DomainPlacement>, ViewError> {
-    let placed = catalog::placed(view, name)?;
+fn found(view: &dyn View, name: Name<'_>) -> Result<Option<DomainPlacement>, Trouble> {
+    let placed = catalog::located(view, name).map_err(Trouble::Unreadable)?;
     Ok(placed.filter(|placed| placed.state != State::Creating))
 }

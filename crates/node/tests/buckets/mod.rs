@@ -63,10 +63,14 @@ pub(crate) async fn ask(node: &Node, command: Command) -> Result<Reply, Error> {
 }
 
 pub(crate) async fn create(node: &Node) -> Result<Reply, Error> {
+    create_one(node, B).await
+}
+
+pub(crate) async fn create_one(node: &Node, bucket: &str) -> Result<Reply, Error> {
     ask(
         node,
         Command::CreateBucket(CreateBucket {
-            bucket: B.to_owned(),
+            bucket: bucket.to_owned(),
             region: "us-east-1".to_owned(),
             ..CreateBucket::default()
         }),
@@ -75,7 +79,11 @@ pub(crate) async fn create(node: &Node) -> Result<Reply, Error> {
 }
 
 pub(crate) async fn delete_bucket(node: &Node) -> Result<Reply, Error> {
-    let bucket = B.to_owned();
+    delete_one(node, B).await
+}
+
+pub(crate) async fn delete_one(node: &Node, bucket: &str) -> Result<Reply, Error> {
+    let bucket = bucket.to_owned();
     ask(node, Command::DeleteBucket(Named { bucket })).await
 }
 
@@ -85,8 +93,17 @@ pub(crate) async fn store(
     upload: Option<u128>,
     bytes: &Bytes,
 ) -> Result<Stored, Trouble> {
+    store_in(node, B, upload, bytes).await
+}
+
+pub(crate) async fn store_in(
+    node: &Node,
+    bucket: &str,
+    upload: Option<u128>,
+    bytes: &Bytes,
+) -> Result<Stored, Trouble> {
     let account = account();
-    let name = Name::new(Kind::Bucket, &account, B);
+    let name = Name::new(Kind::Bucket, &account, bucket);
     let size = bytes.len() as u64;
     let mut body = node.begin_body(name, upload, Some(size)).await?;
     for piece in bytes.chunks(30_000) {
@@ -99,7 +116,7 @@ pub(crate) fn put_of(key: &str, stored: Stored) -> PutObject {
     PutObject {
         bucket: B.to_owned(),
         key: key.to_owned(),
-        attempt: stored.attempt,
+        attempt: stored.owner.attempt,
         content: stored.content,
         etag: "0123456789abcdef0123456789abcdef".to_owned(),
         checksum: None,
@@ -117,8 +134,21 @@ pub(crate) enum NotPut {
 }
 
 pub(crate) async fn put(node: &Node, key: &str, bytes: &Bytes) -> Result<Put, NotPut> {
-    let stored = store(node, None, bytes).await.map_err(NotPut::Body)?;
-    let put = Command::PutObject(Box::new(put_of(key, stored)));
+    put_in(node, B, key, bytes).await
+}
+
+pub(crate) async fn put_in(
+    node: &Node,
+    bucket: &str,
+    key: &str,
+    bytes: &Bytes,
+) -> Result<Put, NotPut> {
+    let stored = store_in(node, bucket, None, bytes).await;
+    let put = PutObject {
+        bucket: bucket.to_owned(),
+        ..put_of(key, stored.map_err(NotPut::Body)?)
+    };
+    let put = Command::PutObject(Box::new(put));
     match ask(node, put).await {
         Ok(Reply::Put(put)) => Ok(put),
         Ok(other) => panic!("{other:?}"),
@@ -127,8 +157,12 @@ pub(crate) async fn put(node: &Node, key: &str, bytes: &Bytes) -> Result<Put, No
 }
 
 pub(crate) async fn find(node: &Node, key: &str, from: u64) -> Result<Found, Error> {
+    find_in(node, B, key, from).await
+}
+
+async fn find_in(node: &Node, bucket: &str, key: &str, from: u64) -> Result<Found, Error> {
     let get = GetObject {
-        bucket: B.to_owned(),
+        bucket: bucket.to_owned(),
         key: key.to_owned(),
         version: None,
         conditions: ReadConditions::default(),
@@ -142,7 +176,16 @@ pub(crate) async fn find(node: &Node, key: &str, from: u64) -> Result<Found, Err
 }
 
 /// The bytes of what was found.
-pub(crate) async fn read(node: &Node, key: &str, mut found: Found) -> Result<Vec<u8>, Unread> {
+pub(crate) async fn read(node: &Node, key: &str, found: Found) -> Result<Vec<u8>, Unread> {
+    read_in(node, B, key, found).await
+}
+
+async fn read_in(
+    node: &Node,
+    bucket: &str,
+    key: &str,
+    mut found: Found,
+) -> Result<Vec<u8>, Unread> {
     let mut whole = Vec::new();
     loop {
         for piece in &found.extent.pieces {
@@ -157,28 +200,42 @@ pub(crate) async fn read(node: &Node, key: &str, mut found: Found) -> Result<Vec
         let Some(next) = found.extent.next else {
             return Ok(whole);
         };
-        found = find(node, key, next).await.expect("it was there");
+        let more = find_in(node, bucket, key, next).await;
+        found = more.expect("it was there");
     }
 }
 
 /// All bytes of an object.
 pub(crate) async fn get(node: &Node, key: &str) -> Result<Vec<u8>, Error> {
-    let found = find(node, key, 0).await?;
-    Ok(read(node, key, found).await.expect("its bytes are there"))
+    get_in(node, B, key).await
+}
+
+pub(crate) async fn get_in(node: &Node, bucket: &str, key: &str) -> Result<Vec<u8>, Error> {
+    let found = find_in(node, bucket, key, 0).await?;
+    let bytes = read_in(node, bucket, key, found).await;
+    Ok(bytes.expect("its bytes are there"))
 }
 
 pub(crate) async fn delete(node: &Node, key: &str) -> Result<Reply, Error> {
+    delete_in(node, B, key).await
+}
+
+pub(crate) async fn delete_in(node: &Node, bucket: &str, key: &str) -> Result<Reply, Error> {
     let object = Deletion {
         key: key.to_owned(),
         ..Deletion::default()
     };
-    let bucket = B.to_owned();
+    let bucket = bucket.to_owned();
     ask(node, Command::DeleteObject(DeleteObject { bucket, object })).await
 }
 
 pub(crate) async fn list(node: &Node) -> Page {
+    list_in(node, B).await
+}
+
+async fn list_in(node: &Node, bucket: &str) -> Page {
     let list = List {
-        bucket: B.to_owned(),
+        bucket: bucket.to_owned(),
         ..List::default()
     };
     match ask(node, Command::ListObjects(list)).await {
@@ -188,7 +245,11 @@ pub(crate) async fn list(node: &Node) -> Page {
 }
 
 pub(crate) async fn keys(node: &Node) -> Vec<String> {
-    let page = list(node).await;
+    keys_in(node, B).await
+}
+
+pub(crate) async fn keys_in(node: &Node, bucket: &str) -> Vec<String> {
+    let page = list_in(node, bucket).await;
     page.entries.iter().map(|it| it.name().to_owned()).collect()
 }
 
@@ -213,8 +274,12 @@ pub(crate) async fn uploads(node: &Node) -> Vec<OneUpload> {
 }
 
 pub(crate) async fn upload(node: &Node, key: &str) -> Result<OneUpload, Error> {
+    upload_in(node, B, key).await
+}
+
+pub(crate) async fn upload_in(node: &Node, bucket: &str, key: &str) -> Result<OneUpload, Error> {
     let create = CreateUpload {
-        bucket: B.to_owned(),
+        bucket: bucket.to_owned(),
         key: key.to_owned(),
         metadata: Metadata::default(),
         acl: None,
@@ -222,7 +287,7 @@ pub(crate) async fn upload(node: &Node, key: &str) -> Result<OneUpload, Error> {
     };
     match ask(node, Command::CreateUpload(create)).await? {
         Reply::Upload(upload) => Ok(OneUpload {
-            bucket: B.to_owned(),
+            bucket: bucket.to_owned(),
             key: key.to_owned(),
             upload,
         }),
@@ -231,12 +296,13 @@ pub(crate) async fn upload(node: &Node, key: &str) -> Result<OneUpload, Error> {
 }
 
 pub(crate) async fn part(node: &Node, of: &OneUpload, number: u32, bytes: &Bytes) -> ListedPart {
-    let stored = store(node, Some(of.upload), bytes).await.unwrap();
+    let stored = store_in(node, &of.bucket, Some(of.upload), bytes).await;
+    let stored = stored.unwrap();
     let etag = format!("{number:032x}");
     let put = PutPart {
         of: of.clone(),
         number,
-        attempt: stored.attempt,
+        attempt: stored.owner.attempt,
         content: stored.content,
         etag: etag.clone(),
         checksum: None,

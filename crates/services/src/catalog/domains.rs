@@ -263,7 +263,7 @@ pub(crate) fn create(
         preference,
     };
     let mut changes = vec![next, put_entry(name, &entry)];
-    changes.extend(one_more(view, name)?);
+    changes.extend(one_more(view, name, Bytes::new())?);
     if mode != Mode::Strong {
         changes.push(Change::set_mode(collection.0, mode, false));
     }
@@ -271,14 +271,19 @@ pub(crate) fn create(
     Ok((collection, changes))
 }
 
-/// What the account's count and list become when it has this name too.
-pub(super) fn one_more(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, ViewError> {
+/// What the account's count and list become when it has this name too. `kept` is beside the name in
+/// the list of names that are the cluster's.
+pub(super) fn one_more(
+    view: &dyn View,
+    name: Name<'_>,
+    kept: Bytes,
+) -> Result<Vec<Change>, ViewError> {
     let number = count(view, name.kind, name.account)? + 1;
     let mut changes = vec![put_number(count_key(name.kind, name.account), number)];
     if name.kind.is_of_cluster() {
         changes.push(Change::Put {
             key: owned_key(name),
-            value: Bytes::new(),
+            value: kept,
         });
     }
     Ok(changes)
@@ -294,6 +299,15 @@ pub(super) fn one_less(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, V
         });
     }
     Ok(changes)
+}
+
+/// What was entered beside a name that is the cluster's, of a collection on another chain.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub(crate) fn kept(view: &dyn View, name: Name<'_>) -> Result<Option<Bytes>, ViewError> {
+    let kept = view.get(&owned_key(name))?;
+    Ok(kept.filter(|kept| !kept.is_empty()))
 }
 
 /// A collection's id that was never given, and the change that gives it.

@@ -14,8 +14,8 @@ mod seam;
 pub(crate) use access_key::rights_byte;
 pub use access_key::{key, keys};
 pub(crate) use domains::{
-    buried, collections, count, create, delete, domain_count, domain_names, garbage, ids, names,
-    number, put_number, unname,
+    buried, collections, count, create, delete, domain_count, domain_names, garbage, ids, kept,
+    names, number, put_number, unname,
 };
 pub use domains::{collection, domain, domain_key, name_key, owner};
 #[cfg(test)]
@@ -23,8 +23,8 @@ pub(crate) use modes::set as set_mode;
 pub use modes::{DrainingDomain, close_collection, draining};
 pub(crate) use name::read_kind;
 pub use name::{Name, NameBuf};
-pub use placement::{DomainPlacement, PendingSaga, State, placed, unfinished};
-pub(crate) use placement::{condemn, enter, found, raze, settle};
+pub use placement::{DomainPlacement, PendingSaga, State, located, placed, unfinished};
+pub(crate) use placement::{condemn, end, enter, found, free, raze, settle};
 pub use purge::purge;
 pub use seam::{Catalog, Done};
 

@@ -19,11 +19,19 @@
 //! delete   condemn: deleting (system) ──▶ raze (its own) ──▶ settle: gone (system)
 //! ```
 //!
+//! Where only its own chain knows whether a collection may go, that chain decides it. The end of the
+//! name is a step of that chain, with a record there.
+//!
+//! ```text
+//! end      end (its own) ──▶ free: gone (system)
+//! ```
+//!
 //! Invariants:
 //! - SAGA-1 a collection is there from the settlement of its creation to that of its deletion.
 //!   Before the first no node looks for it on its chain. A node that does not find it on its chain
-//!   finishes its deletion before it says so.
-//! - SAGA-2 what was razed is never founded, however late that is asked for.
+//!   finishes its deletion before it says so. One that its own chain ended is there until then. Its
+//!   name is not given again before it is free.
+//! - SAGA-2 what was razed, or has ended, is never founded, however late that is asked for.
 //! - SAGA-3 each step is done once, by the first node that gets to it: repeated it changes nothing.
 //! - SAGA-4 'u' has the collections that are creating or deleting.
 
@@ -88,6 +96,22 @@ pub fn placed(view: &dyn View, name: Name<'_>) -> Result<Option<DomainPlacement>
     }
 }
 
+/// Where the collection of this name is, on any chain.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn located(view: &dyn View, name: Name<'_>) -> Result<Option<DomainPlacement>, ViewError> {
+    let own = |entry| DomainPlacement {
+        state: State::Live,
+        chain: ChainId::SYSTEM,
+        entry,
+    };
+    match placed(view, name)? {
+        None => Ok(collection(view, name)?.map(own)),
+        placed => Ok(placed),
+    }
+}
+
 /// Whether the value of a domain's entry is that of one that is there for all to see.
 pub(super) fn is_shown(value: &[u8]) -> bool {
     !matches!(value, [VERSION_PLACED, state, ..] if *state == State::Creating as u8)
@@ -112,13 +136,15 @@ pub fn unfinished(view: &dyn View) -> Result<Vec<PendingSaga>, ViewError> {
     Ok(all)
 }
 
-/// Enters a collection that does not exist yet on one of `chains` chains, by turns.
+/// Enters a collection that does not exist yet on one of `chains` chains, by turns. `kept` is beside
+/// its name in the list of its account, where that has one.
 pub(crate) fn enter(
     view: &dyn View,
     name: Name<'_>,
     mode: Mode,
     preference: Option<DefaultConsistency>,
     chains: u32,
+    kept: Bytes,
 ) -> Result<Vec<Change>, ViewError> {
     let (collection, next) = next_collection(view)?;
     let turn = (collection.0 - SYSTEM.0 - 1) % u64::from(chains.max(1));
@@ -132,7 +158,7 @@ pub(crate) fn enter(
         },
     };
     let mut changes = vec![next, put(name, &placed)];
-    changes.extend(one_more(view, name)?);
+    changes.extend(one_more(view, name, kept)?);
     changes.push(note(name, collection));
     Ok(changes)
 }
@@ -170,15 +196,39 @@ pub(crate) fn settle(
             vec![put(name, &live), done]
         }
         State::Deleting if is_gone => {
-            let mut changes = vec![Change::Remove {
-                key: name_key(name),
-            }];
-            changes.extend(one_less(view, name)?);
+            let mut changes = forget(view, name)?;
             changes.push(done);
             changes
         }
         State::Creating | State::Live | State::Deleting => Vec::new(),
     })
+}
+
+/// The step on the system chain of a collection that its own chain has ended: its name is free.
+pub(crate) fn free(
+    view: &dyn View,
+    name: Name<'_>,
+    collection: CollectionId,
+) -> Result<Vec<Change>, ViewError> {
+    let placed = placed(view, name)?;
+    if placed.is_none_or(|it| it.entry.collection != collection) {
+        return Ok(Vec::new());
+    }
+    let mut changes = forget(view, name)?;
+    // Who founded it may not have said so yet.
+    changes.push(Change::Remove {
+        key: unfinished_key(collection),
+    });
+    Ok(changes)
+}
+
+/// A name is gone.
+fn forget(view: &dyn View, name: Name<'_>) -> Result<Vec<Change>, ViewError> {
+    let mut changes = vec![Change::Remove {
+        key: name_key(name),
+    }];
+    changes.extend(one_less(view, name)?);
+    Ok(changes)
 }
 
 /// The step of a creation on the collection's own chain.
@@ -209,19 +259,30 @@ pub(crate) fn raze(
     if view.get(&razed_key(id))?.is_some() {
         return Ok(Vec::new());
     }
-    let mut changes = vec![Change::Put {
-        key: razed_key(id),
-        value: Bytes::new(),
-    }];
     let entry = collection(view, name)?.filter(|entry| entry.collection == id);
-    if let Some(entry) = entry {
-        changes.extend(modes::forget(&entry));
-        changes.push(Change::Remove {
-            key: name_key(name),
-        });
-        changes.extend(buried(id));
-    }
+    let Some(entry) = entry else {
+        return Ok(vec![razed(id)]);
+    };
+    let mut changes = end(name, &entry);
+    changes.extend(buried(id));
     Ok(changes)
+}
+
+/// Ends a collection by a decision of its own chain (SAGA-2). Its rows stay until it is [`buried`].
+pub(crate) fn end(name: Name<'_>, entry: &DomainEntry) -> Vec<Change> {
+    let mut changes = vec![razed(entry.collection)];
+    changes.extend(modes::forget(entry));
+    changes.push(Change::Remove {
+        key: name_key(name),
+    });
+    changes
+}
+
+fn razed(collection: CollectionId) -> Change {
+    Change::Put {
+        key: razed_key(collection),
+        value: Bytes::new(),
+    }
 }
 
 fn put(name: Name<'_>, placed: &DomainPlacement) -> Change {

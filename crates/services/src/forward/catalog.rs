@@ -133,7 +133,7 @@ pub(super) fn put_step(out: &mut Vec<u8>, command: &steps::Command) -> bool {
     let (name, entry, is_gone) = match &step.action {
         Action::Found(name, entry) => (name, Some(entry), false),
         Action::Raze(name, _) => (name, None, true),
-        Action::Queue(_) => return false,
+        Action::Queue(_) | Action::Free(..) => return false,
         #[cfg(feature = "counter")]
         Action::Counter(_) => return false,
     };

@@ -147,6 +147,10 @@ pub(crate) fn take_step(
         #[cfg(feature = "counter")]
         Action::Counter(transfer) => transfer.take(view),
         Action::Queue(step) => step.take(view),
+        Action::Free(name, collection) => {
+            let changes = catalog::free(view, name.name(), *collection)?;
+            Ok((Bytes::new(), changes))
+        }
         Action::Found(..) | Action::Raze(..) => Err(not_of_a_service()),
     }
 }
@@ -161,6 +165,7 @@ pub(crate) fn settle_step(
         #[cfg(feature = "counter")]
         (Action::Counter(transfer), outcome) => transfer.settle(view, outcome),
         (Action::Queue(step), outcome) => step.settle(view, outcome),
+        (Action::Free(..), _) => Ok(Vec::new()),
         (Action::Found(..) | Action::Raze(..), _) => Err(not_of_a_service()),
     }
 }

@@ -6,38 +6,45 @@
 //! Invariants:
 //! - SB-6 the index of a deleted bucket stays until its garbage is gone. Its open uploads are
 //!   garbage from the entry on that deletes it.
+//! - SB-7 a bucket is deleted by one decision of its own chain. Where the names are on another
+//!   chain, the entry begins a step that frees its name there, and says that it is never founded
+//!   again.
 
-use fader_chain::Guard;
+use fader_chain::{ChainId, Guard};
 
-use crate::catalog::{self, AccountId, Name};
+use crate::catalog::{self, AccountId, DomainEntry, Name};
 use crate::s3::Decided;
 use crate::s3::access::Action;
 use crate::s3::bucket::{Asked, Bucket, Terms, settings};
 use crate::s3::command::{CreateBucket, HeadBucket, ListBuckets, Named, OneSetting, PutSetting};
 use crate::s3::error::{Code, Error};
+use crate::s3::layout::{decode, encode};
 use crate::s3::names;
 use crate::s3::reply::{Buckets, Reply};
 use crate::s3::rows::BucketId;
 use crate::s3::settings::{Setting, SettingName, Settings, Versioning};
 use crate::s3::tentative;
 use crate::s3::upkeep::Upkeep;
-use crate::{Kind, Mode, Table};
+use crate::sqs::wire_fields;
+use crate::steps;
+use crate::{Kind, Mode, Table, View, ViewError};
 
 /// The region in which creating an own bucket again succeeds.
 const FIRST_REGION: &str = "us-east-1";
 
+/// What is kept beside the name of a bucket on another chain, for lists.
+struct Shown {
+    region: String,
+    created_ms: u64,
+}
+wire_fields!(Shown { region, created_ms });
+
 /// Creates a bucket.
 pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
-    names::check(&command.bucket)?;
     let Asked { view, context, .. } = asked;
-    check_account(asked)?;
+    let name = check_name(asked, command)?;
     let terms = Terms::new(view, context);
-    let name = Name::new(Kind::Bucket, context.account, &command.bucket);
     let entry = catalog::collection(view, name)?;
-    let owner = catalog::owner(view, name)?;
-    if owner.is_some_and(|owner| owner != *context.account) {
-        return Err(Error::of(Code::BucketAlreadyExists));
-    }
     if let Some(entry) = &entry
         && let Some(settings) = settings(view, entry.collection)?
     {
@@ -46,6 +53,72 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
             false => Err(Error::of(Code::BucketAlreadyOwnedByYou)),
         };
     }
+    let made = made(asked, command)?;
+    let (collection, mut changes) = match entry {
+        Some(entry) => (entry.collection, Vec::new()),
+        None => {
+            check_count(asked)?;
+            catalog::create(view, name, mode_of(command)?, None)?
+        }
+    };
+    changes.extend(Bucket::made(terms, collection, made.clone()).finish());
+    Ok((Reply::Bucket(Box::new(made)), changes))
+}
+
+/// Enters a bucket on one of `chains` other chains. Whether one that is there is as it is asked for,
+/// its own chain says. Nothing where the system chain has the bucket itself.
+pub(crate) fn enter(asked: Asked<'_>, command: &CreateBucket, chains: u32) -> Option<Decided> {
+    let Asked { view, context, .. } = asked;
+    let name = Name::new(Kind::Bucket, context.account, &command.bucket);
+    match catalog::collection(view, name) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(enter_one(asked, command, chains)),
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+fn enter_one(asked: Asked<'_>, command: &CreateBucket, chains: u32) -> Decided {
+    let view = asked.view;
+    let name = check_name(asked, command)?;
+    if catalog::placed(view, name)?.is_some() {
+        return Ok((Reply::Done, Vec::new()));
+    }
+    // No bucket is entered that its own chain would refuse to make.
+    let made = made(asked, command)?;
+    check_count(asked)?;
+    let shown = encode(&Shown {
+        region: made.region.clone(),
+        created_ms: made.created_ms,
+    });
+    let mode = mode_of(command)?;
+    let entered = catalog::enter(view, name, mode, None, chains, shown)?;
+    Ok((Reply::Bucket(Box::new(made)), entered))
+}
+
+/// Refuses a name that the caller's account cannot have.
+fn check_name<'a>(asked: Asked<'a>, command: &'a CreateBucket) -> Result<Name<'a>, Error> {
+    names::check(&command.bucket)?;
+    check_account(asked)?;
+    let name = Name::new(Kind::Bucket, asked.context.account, &command.bucket);
+    let owner = catalog::owner(asked.view, name)?;
+    match owner.is_none_or(|owner| owner == *asked.context.account) {
+        true => Ok(name),
+        false => Err(Error::of(Code::BucketAlreadyExists)),
+    }
+}
+
+fn check_count(asked: Asked<'_>) -> Result<(), Error> {
+    let Asked { view, context, .. } = asked;
+    let count = catalog::count(view, Kind::Bucket, context.account)?;
+    match count < context.limits.buckets_per_account {
+        true => Ok(()),
+        false => Err(Error::of(Code::TooManyBuckets)),
+    }
+}
+
+/// What is set on a new bucket.
+fn made(asked: Asked<'_>, command: &CreateBucket) -> Result<Settings, Error> {
+    let context = asked.context;
     let ownership = command.ownership.unwrap_or(context.limits.ownership);
     let mut made = Settings {
         id: BucketId(asked.request.seed),
@@ -66,18 +139,7 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
             Code::AccessDenied => Error::of(Code::InvalidBucketAclWithBlockPublicAccessError),
             _ => error,
         })?;
-    let (collection, mut changes) = match entry {
-        Some(entry) => (entry.collection, Vec::new()),
-        None => {
-            let most = context.limits.buckets_per_account;
-            if most <= catalog::count(view, Kind::Bucket, context.account)? {
-                return Err(Error::of(Code::TooManyBuckets));
-            }
-            catalog::create(view, name, mode_of(command)?, None)?
-        }
-    };
-    changes.extend(Bucket::made(terms, collection, made.clone()).finish());
-    Ok((Reply::Bucket(Box::new(made)), changes))
+    Ok(made)
 }
 
 fn mode_of(command: &CreateBucket) -> Result<Mode, Error> {
@@ -106,10 +168,11 @@ pub(crate) fn delete(asked: Asked<'_>, command: &Named) -> Decided {
     }
     let is_clean =
         bucket.is_empty(&keys.all(Table::Uploads))? && bucket.is_empty(&keys.all_garbage())?;
+    let (reply, mut changes) = unname(asked, name, &entry)?;
     if is_clean || !bucket.has(Guard::S3GarbageStays) {
-        return Ok((Reply::Done, catalog::delete(view, name, &entry)?));
+        changes.extend(catalog::buried(entry.collection));
+        return Ok((reply, changes));
     }
-    let mut changes = catalog::unname(view, name, &entry)?;
     let settings = Settings {
         is_deleted: true,
         lifecycle: None,
@@ -118,7 +181,20 @@ pub(crate) fn delete(asked: Asked<'_>, command: &Named) -> Decided {
     bucket.set(settings);
     bucket.note_chore(asked.context.now_ms)?;
     changes.extend(bucket.finish());
-    Ok((Reply::Done, changes))
+    Ok((reply, changes))
+}
+
+/// The name of a bucket goes (SB-7).
+fn unname(asked: Asked<'_>, name: Name<'_>, entry: &DomainEntry) -> Decided {
+    let Asked { view, context, .. } = asked;
+    if context.chain == ChainId::SYSTEM {
+        return Ok((Reply::Done, catalog::unname(view, name, entry)?));
+    }
+    let mut changes = catalog::end(name, entry);
+    let free = steps::Action::Free(name.to_owned(), entry.collection);
+    let (step, begun) = steps::begin(view, context.guards, ChainId::SYSTEM, free)?;
+    changes.extend(begun);
+    Ok((Reply::Ended(Box::new(step)), changes))
 }
 
 /// Refuses a request about no bucket that is there, by one who has no rights of the account.
@@ -156,11 +232,25 @@ pub(crate) fn list(asked: Asked<'_>, command: &ListBuckets) -> Result<Reply, Err
     let next = names.last().filter(|_| has_more).cloned();
     let mut buckets = Vec::with_capacity(names.len());
     for name in names {
-        let entry = catalog::collection(view, Name::new(kind, account, &name))?;
-        let set = entry.map(|entry| settings(view, entry.collection));
-        buckets.push((name, set.transpose()?.flatten()));
+        let set = shown(view, Name::new(kind, account, &name))?;
+        buckets.push((name, set));
     }
     Ok(Reply::Buckets(Buckets { buckets, next }))
+}
+
+/// What a list shows of a bucket.
+fn shown(view: &dyn View, name: Name<'_>) -> Result<Option<Settings>, ViewError> {
+    if let Some(entry) = catalog::collection(view, name)? {
+        return settings(view, entry.collection);
+    }
+    let kept: Option<Shown> = catalog::kept(view, name)?.map(decode).transpose()?;
+    Ok(kept.map(|Shown { region, created_ms }| Settings {
+        name: name.name.to_owned(),
+        owner: name.account.0.clone(),
+        region,
+        created_ms,
+        ..Settings::default()
+    }))
 }
 
 /// Shows a setting.

@@ -9,8 +9,7 @@
 //! `access`, `buckets`, `fence`, `multipart`, `conditions`, `list`, `lifecycle`.
 //!
 //! Deliberately absent: wire formats, signatures, checksums' computation (gateway); bytes, leases
-//! and the clocks of collectors (node). Also time and randomness (they come in with the request);
-//! buckets on chains other than the system's.
+//! and the clocks of collectors (node). Also time and randomness (they come in with the request).
 
 mod access;
 mod acl;
@@ -60,7 +59,29 @@ pub fn decide(
     context: &Context<'_, Limits>,
     request: &Request,
 ) -> Decision<Result<Reply, Error>> {
-    let (outcome, changes) = match decided(view, context, request) {
+    decision(decided(view, context, request))
+}
+
+/// Decides what a request does to the names of buckets, where those are on `chains` other chains.
+fn decide_names(
+    view: &dyn View,
+    context: &Context<'_, Limits>,
+    chains: u32,
+    request: &Request,
+) -> Option<Decision<Result<Reply, Error>>> {
+    let asked = Asked {
+        view,
+        context,
+        request,
+    };
+    match &request.command {
+        Command::CreateBucket(it) => buckets::enter(asked, it, chains).map(decision),
+        _ => None,
+    }
+}
+
+fn decision(decided: Decided) -> Decision<Result<Reply, Error>> {
+    let (outcome, changes) = match decided {
         Ok((reply, changes)) => (Ok(reply), changes),
         Err(error) => (Err(error), Vec::new()),
     };

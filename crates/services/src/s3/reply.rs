@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::s3::error::Error;
 use crate::s3::rows::{Block, Checksum, GarbageId, Object, Part, Upload, Version, VersionId};
 use crate::s3::settings::{Setting, Settings};
+use crate::steps::Step;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,12 +38,15 @@ pub enum Reply {
     Fenced(Fenced),
     /// Garbage, in order.
     Garbage(Vec<Garbage>),
+    /// A bucket was deleted, and this step frees its name.
+    Ended(Box<Step>),
 }
 
 /// A page of buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
-    /// Their names; and, of those on this chain, what is set on them.
+    /// Their names, and what is set on them. Of those on other chains that is the region and when
+    /// they were created.
     pub buckets: Vec<(String, Option<Settings>)>,
     /// The name after which the next page begins.
     pub next: Option<String>,

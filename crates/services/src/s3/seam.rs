@@ -11,11 +11,12 @@ use crate::s3::layout::Keys;
 use crate::s3::limits::Limits;
 use crate::s3::reply::Reply;
 use crate::s3::rows::{Content, VersionId};
-use crate::s3::{answer, decide, tentative};
+use crate::s3::{answer, decide, decide_names, tentative};
 use crate::service::{
     Acceptance, Class, Context, Meaning, Outcome, Service, Sight, Target, Trouble, Wait,
 };
 use crate::simpledb::metadata_key;
+use crate::steps::{Step, Taken};
 use crate::{CollectionId, Decision, Kind, Mode, View, ViewError};
 
 /// S3.
@@ -46,7 +47,7 @@ impl Service for S3 {
                 name: &it.bucket,
                 plain: false,
             },
-            Command::DeleteBucket(it) => Target::Delete(kind, &it.bucket),
+            // Whether it may be deleted its own chain knows (SB-7).
             command => match command.bucket() {
                 Some(bucket) => Target::Of(kind, bucket),
                 None => Target::System,
@@ -106,8 +107,31 @@ impl Service for S3 {
         Ok(decide(view, context, request))
     }
 
+    fn decide_names(
+        view: &dyn View,
+        context: &Context<'_, Limits>,
+        chains: u32,
+        request: &Request,
+    ) -> Option<Decision<Outcome<Self>>> {
+        decide_names(view, context, chains, request)
+    }
+
     fn answer(view: &dyn View, context: &Context<'_, Limits>, request: &Request) -> Outcome<Self> {
         answer(view, context, request)
+    }
+
+    fn begun(reply: &Reply) -> Option<&Step> {
+        match reply {
+            Reply::Ended(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    fn finished(reply: Reply, _taken: &Taken) -> Outcome<Self> {
+        Ok(match reply {
+            Reply::Ended(_) => Reply::Done,
+            reply => reply,
+        })
     }
 
     fn accept(

@@ -3,6 +3,7 @@
 mod access;
 mod bounds;
 mod buckets;
+mod chains;
 mod fences;
 mod fixture;
 mod lifecycle;

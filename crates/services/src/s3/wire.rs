@@ -200,7 +200,7 @@ impl Wire for Extent {
 wire_choice!(Reply, "a reply about buckets", {
     0 => Done, 1 => Bucket(it), 2 => Buckets(it), 3 => Setting(it), 4 => Put(it), 5 => Object(it),
     6 => Deleted(it), 7 => DeletedSeveral(it), 8 => Upload(it), 9 => Part(it), 10 => Parts(it),
-    11 => Page(it), 12 => Fenced(it), 13 => Garbage(it),
+    11 => Page(it), 12 => Fenced(it), 13 => Garbage(it), 14 => Ended(it),
 });
 wire_fields!(Buckets { buckets, next });
 wire_fields!(Expiry { at_ms, rule });

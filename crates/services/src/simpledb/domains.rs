@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use bytes::Bytes;
 use fader_chain::{ChainId, Change};
 
 use crate::catalog::{AccountId, DomainPlacement, Name, State};
@@ -104,7 +105,8 @@ fn begin(
         return Err(Error::new(Code::NumberDomainsExceeded, message));
     }
     let mode = mode.unwrap_or_default();
-    Ok(catalog::enter(view, name, mode, preference, chains)?)
+    let entered = catalog::enter(view, name, mode, preference, chains, Bytes::new())?;
+    Ok(entered)
 }
 
 /// Begins to delete a domain.

@@ -283,7 +283,9 @@ fn enter(
     check_type(command)?;
     check_new(view, context, command)?;
     let mut changes = forget_deleted(Terms::new(view, context))?;
-    changes.extend(catalog::enter(view, name, mode(command)?, None, chains)?);
+    let mode = mode(command)?;
+    let entered = catalog::enter(view, name, mode, None, chains, Bytes::new())?;
+    changes.extend(entered);
     Ok((reply, changes))
 }
 

@@ -43,9 +43,16 @@ fn bytes_are_frozen_and_come_back() {
         action: Action::Raze(name(Kind::Domain), CollectionId(300)),
         ..found(Kind::Domain, 300)
     };
+    let free = Step {
+        to: ChainId::SYSTEM,
+        action: Action::Free(name(Kind::Bucket), CollectionId(300)),
+        ..found(Kind::Bucket, 5)
+    };
+    assert_eq!(free.action.since(), Version::EIGHTH);
     let commands = [
         Command::Take(ChainId(7), found(Kind::Queue, 5)),
         Command::Settle(raze, Bytes::from_static(b"done")),
+        Command::Take(ChainId(2), free),
     ];
     let mut shown = String::new();
     for command in &commands {
@@ -59,6 +66,7 @@ fn bytes_are_frozen_and_come_back() {
     expect_test::expect![[r#"
         \x00\x07\x05\x01\x00\x00\x01\x0c000000000001\x05films\x05\x02\x00
         \x01\xac\x02\x01\x00\x01\x00\x0c000000000001\x05films\xac\x02\x04done
+        \x00\x02\x05\x00\x00\x03\x02\x0c000000000001\x05films\xac\x02
     "#]]
     .assert_eq(&shown);
 }

@@ -49,6 +49,7 @@ impl Wire for Action {
             Action::Found(name, entry) => put_choice(out, 0, &[name, entry]),
             Action::Raze(name, collection) => put_choice(out, 1, &[name, collection]),
             Action::Queue(step) => put_choice(out, 2, &[step]),
+            Action::Free(name, collection) => put_choice(out, 3, &[name, collection]),
             #[cfg(feature = "counter")]
             Action::Counter(transfer) => put_choice(out, 255, &[transfer]),
         }
@@ -59,6 +60,7 @@ impl Wire for Action {
             0 => Action::Found(Wire::read(reader)?, Wire::read(reader)?),
             1 => Action::Raze(Wire::read(reader)?, Wire::read(reader)?),
             2 => Action::Queue(Wire::read(reader)?),
+            3 => Action::Free(Wire::read(reader)?, Wire::read(reader)?),
             #[cfg(feature = "counter")]
             255 => Action::Counter(Wire::read(reader)?),
             _ => return Err(DecodeError::new("what a step does")),

@@ -158,6 +158,6 @@ pub(super) fn is_moved(outcome: &[u8]) -> bool {
 pub(super) fn moved_by(step: &Step) -> u64 {
     match &step.action {
         Action::Counter(transfer) => transfer.by(),
-        Action::Found(..) | Action::Raze(..) | Action::Queue(_) => 0,
+        Action::Found(..) | Action::Raze(..) | Action::Queue(_) | Action::Free(..) => 0,
     }
 }

@@ -143,7 +143,7 @@ impl Asked<'_> {
         let command = PutObject {
             bucket: self.bucket(),
             key: self.key(),
-            attempt: stored.attempt,
+            attempt: stored.owner.attempt,
             content: stored.content.clone(),
             etag: sums.etag,
             checksum: Some(sums.checksum),

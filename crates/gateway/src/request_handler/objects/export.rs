@@ -338,7 +338,7 @@ impl Job<'_> {
         let command = PutObject {
             bucket: self.export.place.bucket.clone(),
             key: writing.key,
-            attempt: stored.attempt,
+            attempt: stored.owner.attempt,
             content: stored.content.clone(),
             etag: sums.etag.clone(),
             checksum: Some(sums.checksum),

@@ -199,7 +199,7 @@ async fn keep(
     let command = PutObject {
         bucket: object.bucket,
         key: object.key,
-        attempt: stored.attempt,
+        attempt: stored.owner.attempt,
         content: stored.content.clone(),
         etag: sums.etag,
         checksum: Some(sums.checksum),

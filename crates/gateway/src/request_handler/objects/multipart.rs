@@ -174,7 +174,7 @@ impl Asked<'_> {
         let command = PutPart {
             of,
             number,
-            attempt: stored.attempt,
+            attempt: stored.owner.attempt,
             content: stored.content.clone(),
             etag: sums.etag,
             checksum: Some(sums.checksum.clone()),

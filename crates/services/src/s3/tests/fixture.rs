@@ -72,6 +72,7 @@ pub(super) struct World {
     pub(super) account: AccountId,
     pub(super) caller: Caller,
     pub(super) index: u64,
+    pub(super) chain: ChainId,
     /// That of the bucket.
     pub(super) mode: Mode,
 }
@@ -89,6 +90,7 @@ impl World {
             account: AccountId(ACCOUNT.to_owned()),
             caller: Caller::of(Principal::Account(ACCOUNT.to_owned())),
             index: 0,
+            chain: ChainId::SYSTEM,
             mode: Mode::Strong,
         }
     }
@@ -138,7 +140,7 @@ impl World {
             now_ms: self.now_ms,
             mode: self.mode,
             guards: &self.guards,
-            chain: ChainId(0),
+            chain: self.chain,
             ..Context::new(&self.account, &self.limits)
         };
         if !request.command.is_write() {
