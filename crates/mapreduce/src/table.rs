@@ -1,5 +1,5 @@
-//! Gathers the pairs of a map attempt in bounded memory: sums, and pairs that are there once, in a
-//! hash table; all else in a buffer that is sorted. What is full becomes a segment.
+//! Gathers the pairs of a map attempt in bounded memory. Sums, and pairs that are there once, are
+//! in a hash table; all else is in a buffer that is sorted. What is full becomes a segment.
 
 mod entries;
 mod unique;

@@ -38,8 +38,8 @@ impl Kind {
         }
     }
 
-    /// The version of a cluster from which on new collections of it are put on chains of data, where
-    /// there are any. Others are on the system chain.
+    /// The version of a cluster from which on new collections of it are put on chains of data,
+    /// where there are any. Others are on the system chain.
     pub fn placed_since(self) -> Version {
         match self {
             Kind::Bucket => Version::EIGHTH,

@@ -1,4 +1,4 @@
-//! Pairs that are there once, in a hash table: of a key and the place of its value among all values.
+//! Pairs that are there once, in a hash table: a key, and the place of its value among all values.
 
 use std::ops::Range;
 

@@ -222,7 +222,10 @@ impl Router {
             consistency,
             ..Call::clone(call)
         });
-        let is_missing = |outcome: &Outcome| matches!(outcome, Err(refused) if refused.meaning() == Meaning::NoCollection);
+        let is_missing = |outcome: &Outcome| {
+            let refused = outcome.as_ref().err();
+            refused.is_some_and(|refused| refused.meaning() == Meaning::NoCollection)
+        };
         let (mut outcome, _) = self.carry_out(placed.chain, &own).await?;
         if is_missing(&outcome) {
             // Its chain has lost it, and founds it again; or it has ended there (SAGA-2).

@@ -19,8 +19,8 @@
 //! delete   condemn: deleting (system) ──▶ raze (its own) ──▶ settle: gone (system)
 //! ```
 //!
-//! Where only its own chain knows whether a collection may go, that chain decides it. The end of the
-//! name is a step of that chain, with a record there.
+//! Where only its own chain knows whether a collection may go, that chain decides it. The end of
+//! the name is a step of that chain, with a record there.
 //!
 //! ```text
 //! end      end (its own) ──▶ free: gone (system)
@@ -136,8 +136,8 @@ pub fn unfinished(view: &dyn View) -> Result<Vec<PendingSaga>, ViewError> {
     Ok(all)
 }
 
-/// Enters a collection that does not exist yet on one of `chains` chains, by turns. `kept` is beside
-/// its name in the list of its account, where that has one.
+/// Enters a collection that does not exist yet on one of `chains` chains, by turns. `kept` is
+/// beside its name in the list of its account, where that has one.
 pub(crate) fn enter(
     view: &dyn View,
     name: Name<'_>,

@@ -65,8 +65,8 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateBucket) -> Decided {
     Ok((Reply::Bucket(Box::new(made)), changes))
 }
 
-/// Enters a bucket on one of `chains` other chains. Whether one that is there is as it is asked for,
-/// its own chain says. Nothing where the system chain has the bucket itself.
+/// Enters a bucket on one of `chains` other chains. Whether one that is there is as it is asked
+/// for, its own chain says. Nothing where the system chain has the bucket itself.
 pub(crate) fn enter(asked: Asked<'_>, command: &CreateBucket, chains: u32) -> Option<Decided> {
     let Asked { view, context, .. } = asked;
     let name = Name::new(Kind::Bucket, context.account, &command.bucket);
