@@ -18,7 +18,7 @@ from sdb_calls import asking, put, select
 
 EARLIER = os.environ.get("FADER_EARLIER_BIN")
 EARLIER_VERSION = 3
-NEWEST = 7
+NEWEST = 8
 # What a client tries again: nothing was promised.
 RETRYABLE = {"ServiceUnavailable", "InternalError"}
 
@@ -54,6 +54,12 @@ class Upgrading(Processes):
         (self.is_new.add if is_new else self.is_new.discard)(name)
         self.start(name)
         self.await_all()
+
+    def await_newest(self, load):
+        """The version rises, under load."""
+        while (version := self.version()) != NEWEST:
+            assert version < NEWEST
+            load.await_more(count=1)
 
     def await_all(self):
         self.await_whole()
@@ -142,8 +148,7 @@ def test_each_member_is_replaced_under_load(cluster):
             load.await_more()
             assert cluster.version() == cluster.oldest
         cluster.replace("n3", is_new=True)
-        while cluster.version() != NEWEST:
-            load.await_more(count=1)
+        cluster.await_newest(load)
         cluster.await_all()
         load.await_more()
         # A member that dies and comes back finds the newest version in its log, and in the others'.
@@ -182,8 +187,7 @@ def test_a_member_goes_back_before_the_version_rises(cluster):
         assert cluster.version() == cluster.oldest
         for name in ["n1", "n2"]:
             cluster.replace(name, is_new=True)
-        while cluster.version() != NEWEST:
-            load.await_more(count=1)
+        cluster.await_newest(load)
         cluster.await_all()
         load.await_more()
     load.check()
