@@ -5,30 +5,26 @@
 
 #[path = "buckets/mod.rs"]
 mod asked;
-#[path = "coordinator/server.rs"]
-#[allow(dead_code, reason = "these tests ask for a part of it")]
-mod server;
+mod processes;
 
 use std::time::{Duration, Instant};
 
 use asked::{
-    BLOCK, NotPut, account, ask, bytes_of, complete, create_one, delete_in, delete_one, get_in,
-    keys_in, part, put_in, store_in, upload_in,
+    BLOCK, account, ask, bytes_of, complete, create_one, delete_in, delete_one, get_in, keys_in,
+    part, put_within, store_in, upload_in,
 };
-use fader_node::coordinator::{ZooKeeperCoordinator, ZooKeeperSettings};
-use fader_node::peer::ClusterKey;
-use fader_node::{
-    ChainId, Node, PlacementPolicy, Plan, ProcessSettings, Settings, Version, Wiring, new_cluster,
-};
+use fader_node::coordinator::ZooKeeperSettings;
+use fader_node::{ChainId, Node, Settings, Version};
 use fader_services::Kind;
 use fader_services::catalog::{AccountId, Name};
 use fader_services::s3::command::{Command, HeadBucket, ListBuckets};
 use fader_services::s3::{Action, Code, Error, Reply};
 use fader_services::service::Trouble;
-use tokio::runtime::Handle;
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(240);
+/// A busy machine is not to end a session.
+const SESSION: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
 
@@ -88,16 +84,7 @@ async fn patiently<T>(work: impl AsyncFn() -> Result<T, Error>) -> Result<T, Err
 }
 
 async fn put(node: &Node, bucket: &str, key: &str, bytes: &bytes::Bytes) {
-    let end = Instant::now() + PATIENCE;
-    while let Err(error) = put_in(node, bucket, key, bytes).await {
-        let is_later = match &error {
-            NotPut::Body(Trouble::Unavailable(_)) => true,
-            NotPut::Command(error) => error.reason.is_some(),
-            NotPut::Body(_) => false,
-        };
-        assert!(is_later && Instant::now() < end, "{key}: {error:?}");
-        tokio::time::sleep(LOOK).await;
-    }
+    put_within(PATIENCE, node, bucket, key, bytes).await;
 }
 
 impl World {
@@ -108,23 +95,7 @@ impl World {
 
     async fn start_as(version: Version) -> World {
         let folder = tempfile::tempdir().unwrap();
-        let key = ClusterKey::create(&folder.path().join("key")).unwrap();
-        let place = server::place(server::shared());
-        let plan = Plan {
-            version,
-            nodes: NAMES.map(|name| (name.to_owned(), String::new())).to_vec(),
-            chains: 2,
-            policy: PlacementPolicy {
-                replication_factor: 2,
-                head_zone: None,
-                tail_zone: None,
-            },
-            wiring: Wiring::Star,
-            // A busy machine is not to end a session.
-            session: Duration::from_secs(20),
-        };
-        let cluster = new_cluster(&key, plan).unwrap();
-        ZooKeeperCoordinator::create(&place, &cluster).unwrap();
+        let place = processes::found(folder.path(), version, &NAMES, 2, SESSION);
         let mut world = World {
             nodes: Vec::new(),
             place,
@@ -151,22 +122,13 @@ impl World {
     }
 
     async fn join(&self, name: &str) -> Node {
-        let settings = ProcessSettings {
-            name: name.to_owned(),
-            peer_listen: "127.0.0.1:0".parse().unwrap(),
-            key: ClusterKey::load(&self.folder.path().join("key")).unwrap(),
-            zookeeper: self.place.clone(),
-            speaks: self.speaks,
-            member: Settings {
-                segment_bytes: 1 << 20,
-                safe_point_interval: Duration::from_millis(200),
-                data: self.folder.path().join(name),
-                ..asked::settings(&self.folder)
-            },
+        let member = Settings {
+            safe_point_interval: Duration::from_millis(200),
+            slow_after: SESSION,
+            ..asked::settings(&self.folder)
         };
-        let runtime = Handle::current();
-        let join = move || Node::join(settings, runtime, |_, _| {});
-        tokio::task::spawn_blocking(join).await.unwrap().unwrap()
+        let (place, folder) = (&self.place, self.folder.path());
+        processes::join(place, folder, name, self.speaks, member, |_, _| {}).await
     }
 
     /// Two buckets on different chains.

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use asked::*;
 use fader_node::{ClusterSettings, Node, Wiring};
-use fader_services::service::Trouble;
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -77,16 +76,7 @@ impl World {
     }
 
     async fn put_one(&self, key: &str, seed: u64) {
-        let end = Instant::now() + PATIENCE;
-        while let Err(error) = put(&self.node, key, &bytes(seed)).await {
-            let is_later = match &error {
-                NotPut::Body(Trouble::Unavailable(_)) => true,
-                NotPut::Command(error) => error.reason.is_some(),
-                NotPut::Body(_) => false,
-            };
-            assert!(is_later && Instant::now() < end, "{key}: {error:?}");
-            tokio::time::sleep(LOOK).await;
-        }
+        put_within(PATIENCE, &self.node, B, key, &bytes(seed)).await;
     }
 
     /// Kills a member, whose session is over at once.

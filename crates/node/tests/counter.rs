@@ -7,26 +7,19 @@
 mod figures;
 #[path = "counter/kills.rs"]
 mod kills;
-#[path = "coordinator/server.rs"]
-#[allow(dead_code, reason = "these tests ask for a part of it")]
-mod server;
+mod processes;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use fader_node::coordinator::{ZooKeeperCoordinator, ZooKeeperSettings};
-use fader_node::peer::ClusterKey;
-use fader_node::{
-    Call, ChainId, EngineLayer, Node, PlacementPolicy, Plan, ProcessSettings, Settings, Version,
-    Wiring, new_cluster,
-};
+use fader_node::{Call, ChainId, EngineLayer, Node, Settings, Version};
 use fader_services::catalog::{AccountId, Name};
 use fader_services::counter::{Counter, Refusal, Reply, Request};
 use fader_services::level::ConsistencyOptions;
 use fader_services::request::own;
 use fader_services::service::WAIT_MAX;
 use fader_services::{Kind, Reason};
-use tokio::runtime::Handle;
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -106,43 +99,18 @@ struct Pair {
 }
 
 async fn join(place: &ZooKeeperSettings, folder: &Path, name: &str, layer: EngineLayer) -> Node {
-    let settings = ProcessSettings {
-        name: name.to_owned(),
-        peer_listen: "127.0.0.1:0".parse().unwrap(),
-        key: ClusterKey::load(&folder.join("key")).unwrap(),
-        zookeeper: place.clone(),
-        speaks: Version::NEWEST,
-        member: Settings {
-            segment_bytes: 1 << 20,
-            slow_after: SESSION,
-            engine_layer: layer,
-            ..Settings::new(folder.join(name))
-        },
+    let member = Settings {
+        slow_after: SESSION,
+        engine_layer: layer,
+        ..Settings::new(folder.join(name))
     };
-    let runtime = Handle::current();
-    let join = move || Node::join(settings, runtime, |_, _| {});
-    tokio::task::spawn_blocking(join).await.unwrap().unwrap()
+    processes::join(place, folder, name, Version::NEWEST, member, |_, _| {}).await
 }
 
 async fn two(version: Version, layer: EngineLayer) -> Pair {
     let folder = tempfile::tempdir().unwrap();
-    let key = ClusterKey::create(&folder.path().join("key")).unwrap();
-    let place = server::place(server::shared());
     let names = ["n1", "n2"];
-    let plan = Plan {
-        version,
-        nodes: names.map(|name| (name.to_owned(), String::new())).to_vec(),
-        chains: 2,
-        policy: PlacementPolicy {
-            replication_factor: 2,
-            head_zone: None,
-            tail_zone: None,
-        },
-        wiring: Wiring::Star,
-        session: SESSION,
-    };
-    let cluster = new_cluster(&key, plan).unwrap();
-    ZooKeeperCoordinator::create(&place, &cluster).unwrap();
+    let place = processes::found(folder.path(), version, &names, 2, SESSION);
     let mut nodes = Vec::new();
     for name in names {
         nodes.push(join(&place, folder.path(), name, layer.clone()).await);

@@ -7,9 +7,7 @@
 
 mod asking;
 mod client;
-#[path = "coordinator/server.rs"]
-#[allow(dead_code, reason = "the suite of coordinators needs more of it")]
-mod server;
+mod processes;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,14 +19,9 @@ use bytes::Bytes;
 use fader_chain::{ChainId, EntryId, RangeContent};
 use fader_node::coordinator::{ClusterStatus, ZooKeeperCoordinator, ZooKeeperSettings};
 use fader_node::engine::{Engine, EngineError, Pair, Snapshot, Tree};
-use fader_node::peer::ClusterKey;
-use fader_node::{
-    EngineLayer, Event, Health, Node, PlacementPolicy, Plan, ProcessSettings, Settings, Version,
-    Wiring, new_cluster,
-};
+use fader_node::{EngineLayer, Event, Health, Node, Settings, Version};
 use fader_services::catalog::Name;
 use fader_services::{Direction, Mode, Reason, Scan, View, ViewError};
-use tokio::runtime::Handle;
 
 use client::*;
 
@@ -198,23 +191,8 @@ struct Pair2 {
 
 async fn two() -> Pair2 {
     let folder = tempfile::tempdir().unwrap();
-    let key = ClusterKey::create(&folder.path().join("key")).unwrap();
-    let place = server::place(server::shared());
     let names = ["n1", "n2"];
-    let plan = Plan {
-        version: Version::NEWEST,
-        nodes: names.map(|name| (name.to_owned(), String::new())).to_vec(),
-        chains: CHAINS,
-        policy: PlacementPolicy {
-            replication_factor: 2,
-            head_zone: None,
-            tail_zone: None,
-        },
-        wiring: Wiring::Star,
-        session: SESSION,
-    };
-    let cluster = new_cluster(&key, plan).unwrap();
-    ZooKeeperCoordinator::create(&place, &cluster).unwrap();
+    let place = processes::found(folder.path(), Version::NEWEST, &names, CHAINS, SESSION);
     let (traps, told) = (Arc::<Traps>::default(), Told::default());
     let mut nodes = Vec::new();
     for name in names {
@@ -226,26 +204,14 @@ async fn two() -> Pair2 {
                 traps: layer.clone(),
             })
         });
-        let settings = ProcessSettings {
-            name: name.to_owned(),
-            peer_listen: "127.0.0.1:0".parse().unwrap(),
-            key: ClusterKey::load(&folder.path().join("key")).unwrap(),
-            zookeeper: place.clone(),
-            speaks: Version::NEWEST,
-            member: Settings {
-                segment_bytes: 1 << 20,
-                slow_after: SESSION,
-                engine_layer: layer,
-                ..Settings::new(folder.path().join(name))
-            },
+        let member = Settings {
+            slow_after: SESSION,
+            engine_layer: layer,
+            ..Settings::new(folder.path().join(name))
         };
-        let runtime = Handle::current();
-        let join = move || {
-            Node::join(settings, runtime, move |chain, event| {
-                told.lock().unwrap().push((chain, event));
-            })
-        };
-        nodes.push(tokio::task::spawn_blocking(join).await.unwrap().unwrap());
+        let tell = move |chain, event| told.lock().unwrap().push((chain, event));
+        let newest = Version::NEWEST;
+        nodes.push(processes::join(&place, folder.path(), name, newest, member, tell).await);
     }
     for node in &nodes {
         node.ready().await.unwrap();

@@ -4,26 +4,19 @@
 
 #[path = "buckets/mod.rs"]
 mod asked;
-#[path = "coordinator/server.rs"]
-#[allow(dead_code, reason = "these tests ask for a part of it")]
-mod server;
+mod processes;
 
 use std::time::Duration;
 
 use asked::{BLOCK, bytes_of, find, put, read};
 use fader_chain::placement::layout::SYSTEM_NODES_MAX;
 use fader_node::coordinator::{ClusterStatus, ZooKeeperCoordinator, ZooKeeperSettings};
-use fader_node::peer::ClusterKey;
-use fader_node::{
-    ChainId, KnownKey, Node, PlacementPolicy, Plan, ProcessSettings, Secret, Settings, Version,
-    Wiring, new_cluster,
-};
+use fader_node::{ChainId, KnownKey, Node, Secret, Settings, Version};
 use fader_services::Kind;
 use fader_services::catalog::{AccountId, Command, KeyNature, KeyStatus, Name};
 use fader_services::counter::{Counter, Refusal, Reply, Request};
 use fader_services::level::ConsistencyOptions;
 use fader_services::request::own;
-use tokio::runtime::Handle;
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -62,22 +55,7 @@ impl World {
     /// One chain of data, with members on two of the nodes.
     async fn start() -> World {
         let folder = tempfile::tempdir().unwrap();
-        let key = ClusterKey::create(&folder.path().join("key")).unwrap();
-        let place = server::place(server::shared());
-        let plan = Plan {
-            version: Version::NEWEST,
-            nodes: NAMES.map(|name| (name.to_owned(), String::new())).to_vec(),
-            chains: 1,
-            policy: PlacementPolicy {
-                replication_factor: 2,
-                head_zone: None,
-                tail_zone: None,
-            },
-            wiring: Wiring::Star,
-            session: SESSION,
-        };
-        let cluster = new_cluster(&key, plan).unwrap();
-        ZooKeeperCoordinator::create(&place, &cluster).unwrap();
+        let place = processes::found(folder.path(), Version::NEWEST, &NAMES, 1, SESSION);
         let mut world = World {
             nodes: Vec::new(),
             place,
@@ -93,22 +71,12 @@ impl World {
     }
 
     async fn join(&mut self, name: &str) {
-        let settings = ProcessSettings {
-            name: name.to_owned(),
-            peer_listen: "127.0.0.1:0".parse().unwrap(),
-            key: ClusterKey::load(&self.folder.path().join("key")).unwrap(),
-            zookeeper: self.place.clone(),
-            speaks: Version::NEWEST,
-            member: Settings {
-                segment_bytes: 1 << 20,
-                slow_after: SESSION,
-                data: self.folder.path().join(name),
-                ..asked::settings(&self.folder)
-            },
+        let member = Settings {
+            slow_after: SESSION,
+            ..asked::settings(&self.folder)
         };
-        let runtime = Handle::current();
-        let join = move || Node::join(settings, runtime, |_, _| {});
-        let joined = tokio::task::spawn_blocking(join).await.unwrap().unwrap();
+        let (place, folder) = (&self.place, self.folder.path());
+        let joined = processes::join(place, folder, name, Version::NEWEST, member, |_, _| {}).await;
         self.nodes.push(joined);
     }
 

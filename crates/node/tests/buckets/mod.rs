@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test asks for a part of it")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_node::{BlockOptions, Call, Node, Settings, Stored, Unread};
@@ -23,6 +23,8 @@ use fader_services::service::Trouble;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+/// How often a put is tried again.
+const LOOK: Duration = Duration::from_millis(20);
 pub(crate) const B: &str = "photos";
 /// Bytes of a block in most tests.
 pub(crate) const BLOCK: usize = 64 << 10;
@@ -153,6 +155,26 @@ pub(crate) async fn put_in(
         Ok(Reply::Put(put)) => Ok(put),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(NotPut::Command(error)),
+    }
+}
+
+/// Puts an object again while members come and go, for at most so long.
+pub(crate) async fn put_within(
+    patience: Duration,
+    node: &Node,
+    bucket: &str,
+    key: &str,
+    bytes: &Bytes,
+) {
+    let end = Instant::now() + patience;
+    while let Err(error) = put_in(node, bucket, key, bytes).await {
+        let is_later = match &error {
+            NotPut::Body(Trouble::Unavailable(_)) => true,
+            NotPut::Command(error) => error.reason.is_some(),
+            NotPut::Body(_) => false,
+        };
+        assert!(is_later && Instant::now() < end, "{key}: {error:?}");
+        tokio::time::sleep(LOOK).await;
     }
 }
 
