@@ -129,7 +129,7 @@ async fn work(output: &str, inputs: Vec<String>) -> Result<()> {
         ..Options::default()
     };
     let cloud = fader_client::open(output, &options).await?;
-    let place = Output::new(cloud.clone(), Guards::default());
+    let place = Output::new(cloud, Guards::default());
     let begins = !inputs.is_empty();
     let register = match begins {
         true => {
@@ -144,7 +144,7 @@ async fn work(output: &str, inputs: Vec<String>) -> Result<()> {
         library: Arc::new(Anagrams),
         compute: Arc::new(Threads),
     };
-    let worker = Worker::new(cloud, register, tools, Settings::default())?;
+    let worker = Worker::new(place.clone(), register, tools, Settings::default())?;
     if begins {
         worker.submit().await?;
     }

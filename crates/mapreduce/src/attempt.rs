@@ -3,7 +3,7 @@
 use fader_cloud::Received;
 use futures_util::future::{Either, select};
 
-use crate::commit::{Attempt, Verdict};
+use crate::commit::Attempt;
 use crate::failure::{Failure, Outcome, shortened};
 use crate::guard::Guard;
 use crate::job::{Standing, State};
@@ -102,8 +102,8 @@ async fn work(attempt: &Attempt<'_>) -> Outcome<()> {
             reduce::reduce(attempt, &list).await?
         }
     };
-    let verdict = attempt.commit(manifest).await?;
-    if verdict == Verdict::Won && attempt.task.phase == Phase::Plan {
+    let has_won = attempt.commit(manifest).await?;
+    if has_won && attempt.task.phase == Phase::Plan {
         let count = job.plan().await?.splits.len() as u32;
         job.send_all(Phase::Map, count).await?;
     }

@@ -3,13 +3,12 @@
 //! It may happen at any time and any number of times. A late write of a dead worker may land after
 //! any of them, and each later `run` and `clean` removes it.
 
-use fader_cloud::{Cloud, ErrorKind, Result};
+use fader_cloud::Result;
 
 use crate::guard::Guard;
 use crate::job::{JobId, Output, Register, State, prefix, register_key};
 use crate::rows::names;
-use crate::store::Store;
-use crate::work::of_job;
+use crate::store::if_there;
 
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,33 +36,19 @@ impl Output {
             return Ok(cleaned);
         };
         for job in self.over(&register).await? {
-            let work = register.works.get(&job);
-            let store = of_job(&self.store.0, &job, work, self.places.as_deref()).await?;
-            let one = self.at(store).clean_job(&job).await?;
+            let one = self.of_job(&register, &job).await?.clean_job(&job).await?;
             cleaned.objects += one.objects;
             cleaned.services += one.services;
         }
         Ok(cleaned)
     }
 
-    fn at(&self, cloud: Cloud) -> Self {
-        Output {
-            store: Store(cloud),
-            ..self.clone()
-        }
-    }
-
     /// The jobs of an output that are over.
     async fn over(&self, register: &Register) -> Result<Vec<JobId>> {
         let mut over = register.former.clone();
-        let is_over = match register.state {
-            State::Running => false,
-            State::Publishing => {
-                !self.guards.has(Guard::CleanerWaits) || self.is_complete().await?
-            }
-            State::Cancelled | State::Failed => true,
-        };
-        if is_over {
+        let is_published = register.state == State::Publishing
+            && (!self.guards.has(Guard::CleanerWaits) || self.is_complete().await?);
+        if is_published || register.state.is_end() {
             over.push(register.job.clone());
         }
         Ok(over)
@@ -71,21 +56,23 @@ impl Output {
 
     pub(crate) async fn clean_job(&self, job: &JobId) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
-        let store = &self.store;
-        let found = store.list(Some(&prefix(job))).await?;
-        let keys: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
-        cleaned.objects = keys.len();
-        for keys in keys.chunks(DELETE_COUNT) {
-            store.delete(keys.to_vec()).await?;
+        for store in self.stores() {
+            let found = store.list(Some(&prefix(job))).await?;
+            let keys: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
+            cleaned.objects += keys.len();
+            for keys in keys.chunks(DELETE_COUNT) {
+                store.delete(keys.to_vec()).await?;
+            }
         }
-        let names = names(job);
+        let (store, names) = (&self.store, names(job));
         let (queues, domains) = (&store.0.queues, &store.0.domains);
         loop {
             let listed = store.repeated(|| queues.list(&names)).await?;
             let (count, before) = (listed.len(), cleaned.services);
             for queue in listed {
                 let deleted = store.repeated(|| queues.delete(&queue)).await;
-                cleaned.services += usize::from(is_done(deleted)?);
+                // Perhaps another cleaner was faster.
+                cleaned.services += usize::from(if_there(deleted)?.is_some());
             }
             // Of very many only some are listed.
             if count < LIST_COUNT || before == cleaned.services {
@@ -97,20 +84,11 @@ impl Output {
         listed.sort_by(|one, other| other.cmp(one));
         for domain in listed.iter().filter(|domain| domain.starts_with(&names)) {
             let deleted = store.repeated(|| domains.delete(domain)).await;
-            cleaned.services += usize::from(is_done(deleted)?);
+            cleaned.services += usize::from(if_there(deleted)?.is_some());
         }
         if !self.guards.has(Guard::RegisterStays) {
             store.delete(vec![register_key()]).await?;
         }
         Ok(cleaned)
-    }
-}
-
-fn is_done(deleted: Result<()>) -> Result<bool> {
-    match deleted {
-        Ok(()) => Ok(true),
-        // Another cleaner was faster.
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }

@@ -10,11 +10,11 @@
 //! - MR-6 an attempt deletes its keys only after it read another winner.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_cloud::{Attribute, AttributePut, ErrorKind, Expected};
+use fader_cloud::{AttributePut, ErrorKind, Expected};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +22,12 @@ use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::job::{JobId, prefix};
 use crate::messages::Sent;
-use crate::rows::{Order, Row, Task, also, one};
+use crate::mutant::Late;
+use crate::rows::{Order, Row, Task, also, expected, one};
 use crate::shuffle::{Run, crc32c};
 use crate::store::Store;
 use crate::user::Context;
-use crate::view::Job;
+use crate::view::{Job, locked};
 
 /// What an attempt wrote, and what it used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,13 +65,6 @@ fn is_part(output: &u8) -> bool {
     *output == 0
 }
 
-/// How a commit ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Won,
-    Lost,
-}
-
 /// An attempt that runs.
 pub(crate) struct Attempt<'a> {
     pub(crate) job: &'a Job,
@@ -88,10 +82,7 @@ struct State {
     /// The beat that was acknowledged last.
     beat: String,
     beats: u64,
-    /// Without [`Guard::DataFirst`]: what is written after the winner was put.
-    late: Vec<(Path, Bytes)>,
-    /// Without [`Guard::CommitAfterSends`]: what is sent after the winner was put.
-    late_sends: Vec<(String, Vec<String>)>,
+    late: Late,
 }
 
 /// The key of an attempt's object.
@@ -139,15 +130,9 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("nothing panics while it is locked")
-    }
-
     /// The beat that was acknowledged last; before, the one that a start on a condition puts.
     pub(crate) fn beat(&self) -> String {
-        self.state().beat.clone()
+        locked(&self.state).beat.clone()
     }
 
     /// Starts: changes the beat, if it is the order's. Whether it did.
@@ -159,13 +144,7 @@ impl<'a> Attempt<'a> {
                 answer => Ok(answer.map(|()| true)?),
             };
         }
-        let condition = match order.beat.as_str() {
-            "" => Expected::Absent("beat".to_owned()),
-            beat => Expected::Value(Attribute {
-                name: "beat".to_owned(),
-                value: beat.to_owned(),
-            }),
-        };
+        let condition = expected("beat", &order.beat);
         let attributes = vec![one("beat", self.beat()), started];
         let refused = self.put(attributes, Some(&condition), true).await?;
         Ok(refused.is_none_or(|row| row.started.contains(&self.id)))
@@ -182,7 +161,10 @@ impl<'a> Attempt<'a> {
         let rows = &self.job.rows;
         let mut tries = 1;
         loop {
-            let Err(error) = rows.put(self.task, attributes.clone(), condition).await else {
+            let Err(error) = rows
+                .put(self.task.row(), attributes.clone(), condition)
+                .await
+            else {
                 return Ok(None);
             };
             match error.kind {
@@ -198,27 +180,23 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Raises the beat.
-    pub(crate) async fn raise_beat(&self) -> fader_cloud::Result<()> {
-        self.next_beat(&[]).await
-    }
-
-    /// Puts a new beat, beside other attributes. Each try has its own value: an earlier try may
-    /// land late.
-    async fn next_beat(&self, others: &[AttributePut]) -> fader_cloud::Result<()> {
+    /// Raises the beat: puts a new one, beside other attributes. Each try has its own value: an
+    /// earlier try may land late.
+    pub(crate) async fn next_beat(&self, others: &[AttributePut]) -> fader_cloud::Result<()> {
         let beat = self.store.repeated(|| self.try_beat(others)).await?;
-        self.state().beat = beat;
+        locked(&self.state).beat = beat;
         Ok(())
     }
 
     async fn try_beat(&self, others: &[AttributePut]) -> fader_cloud::Result<String> {
         let beat = {
-            let mut state = self.state();
+            let mut state = locked(&self.state);
             state.beats += 1;
             format!("{}:{}", self.id, state.beats)
         };
         let attributes = [&[one("beat", beat.clone())], others].concat();
-        self.job.rows.put(self.task, attributes, None).await?;
+        let rows = &self.job.rows;
+        rows.put(self.task.row(), attributes, None).await?;
         Ok(beat)
     }
 
@@ -231,56 +209,50 @@ impl<'a> Attempt<'a> {
             crc32c: crc32c(&bytes),
             ..DataObject::default()
         };
-        self.state().keys.push(key.clone());
+        locked(&self.state).keys.push(key.clone());
         match self.job.has(Guard::DataFirst) {
             true => self.store.put(&key, &bytes).await?,
-            false => self.state().late.push((key, bytes)),
+            false => locked(&self.state).late.objects.push((key, bytes)),
         }
         Ok(object)
     }
 
     /// Sends messages to a queue of the shuffle.
     pub(crate) async fn send(&self, queue: &str, bodies: Vec<String>) -> Outcome<()> {
-        if !self.job.has(Guard::CommitAfterSends) {
-            self.state().late_sends.push((queue.to_owned(), bodies));
-            return Ok(());
+        match self.job.has(Guard::CommitAfterSends) {
+            true => self.store.send(queue, bodies).await?,
+            false => locked(&self.state)
+                .late
+                .sends
+                .push((queue.to_owned(), bodies)),
         }
-        Ok(self.store.send(queue, bodies).await?)
+        Ok(())
     }
 
-    /// Makes the manifest durable and puts the winner.
-    pub(crate) async fn commit(&self, mut manifest: Manifest) -> Outcome<Verdict> {
+    /// Makes the manifest durable and puts the winner. Whether the attempt won.
+    pub(crate) async fn commit(&self, mut manifest: Manifest) -> Outcome<bool> {
         let now = self.store.0.runtime.clock.monotonic();
         manifest.ms = now.saturating_sub(self.begun).as_millis() as u64;
         manifest.requests = self.job.take_requests();
         let text = serde_json::to_vec(&manifest).expect("a manifest has keys of text");
         let at = key(self.job.id(), self.task, &self.id, "manifest");
-        self.state().keys.push(at.clone());
-        let is_first = self.job.has(Guard::ManifestFirst);
-        if is_first {
-            self.store.put(&at, &text.clone().into()).await?;
+        locked(&self.state).keys.push(at.clone());
+        match self.job.has(Guard::ManifestFirst) {
+            true => self.store.put(&at, &text.into()).await?,
+            false => locked(&self.state).late.objects.push((at, text.into())),
         }
-        let verdict = self.win(manifest.ms).await?;
-        if verdict == Verdict::Lost {
+        let has_won = self.win(manifest.ms).await?;
+        if !has_won {
             self.job.give_back(manifest.requests);
         }
-        let late = std::mem::take(&mut self.state().late);
-        for (key, bytes) in &late {
-            self.store.put(key, bytes).await?;
-        }
-        let late = std::mem::take(&mut self.state().late_sends);
-        for (queue, bodies) in late {
-            self.store.send(&queue, bodies).await?;
-        }
-        if !is_first {
-            self.store.put(&at, &text.into()).await?;
-        }
-        Ok(verdict)
+        let late = std::mem::take(&mut locked(&self.state).late);
+        late.write(&self.store).await?;
+        Ok(has_won)
     }
 
-    async fn win(&self, ms: u64) -> Outcome<Verdict> {
+    async fn win(&self, ms: u64) -> Outcome<bool> {
         let attributes = vec![one("winner", self.id.clone()), one("ms", ms.to_string())];
-        let absent = Expected::Absent("winner".to_owned());
+        let absent = expected("winner", "");
         let condition = Some(&absent).filter(|_| self.job.has(Guard::ConditionalWinner));
         let is_lost = !self.job.has(Guard::UnknownIsNotLost);
         let is_repeated = !is_lost && self.job.has(Guard::UnknownIsNotWon);
@@ -296,12 +268,12 @@ impl<'a> Attempt<'a> {
         if !is_won {
             self.delete().await;
         }
-        Ok(if is_won { Verdict::Won } else { Verdict::Lost })
+        Ok(is_won)
     }
 
     /// Deletes what it wrote, after it read another winner. What stays is the cleaner's.
     pub(crate) async fn delete(&self) {
-        let keys = std::mem::take(&mut self.state().keys);
+        let keys = std::mem::take(&mut locked(&self.state).keys);
         // Not told: the cleaner takes the same keys.
         drop(self.store.delete(keys).await);
     }

@@ -1,7 +1,6 @@
 //! Where computation happens: on a pool of threads, or inline in a simulation.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use futures_channel::oneshot;
 
@@ -23,24 +22,17 @@ impl Compute for Inline {
     }
 }
 
-/// A handle of the place where computation happens.
-#[derive(Clone, Debug)]
-pub(crate) struct Processor(pub(crate) Arc<dyn Compute>);
-
-impl Processor {
-    /// The result of a piece of work.
-    ///
-    /// # Errors
-    /// `Task` when the work panicked.
-    pub(crate) async fn run<T, F>(&self, work: F) -> Outcome<T>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        let (sender, output) = oneshot::channel();
-        // The caller may be gone.
-        self.0.start(Box::new(move || drop(sender.send(work()))));
-        let panicked = |_| Failure::task("the program panicked");
-        output.await.map_err(panicked)
-    }
+/// The result of a piece of work.
+///
+/// # Errors
+/// `Task` when the work panicked.
+pub(crate) async fn computed<T: Send + 'static>(
+    compute: &dyn Compute,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Outcome<T> {
+    let (sender, output) = oneshot::channel();
+    // The caller may be gone.
+    compute.start(Box::new(move || drop(sender.send(work()))));
+    let panicked = |_| Failure::task("the program panicked");
+    output.await.map_err(panicked)
 }

@@ -6,7 +6,7 @@ use object_store::path::Path;
 
 use crate::input::{Inputs, Pattern};
 use crate::job::{Definition, Register, parse, register_key};
-use crate::plan::{self, InputObject};
+use crate::plan;
 use crate::store::{Store, failed};
 
 /// What a job will take when nothing fails.
@@ -35,25 +35,11 @@ pub async fn forecast(definition: &Definition, inputs: &dyn Inputs) -> Result<Fo
     for (input, url) in definition.inputs.iter().enumerate() {
         let pattern = Pattern::parse(url)?;
         let store = inputs.open(&pattern.base).await?;
-        let mut listed = store.list(None);
-        let mut count = 0_u64;
         let failed = |error| failed("LIST", &Path::default(), error);
-        while let Some(meta) = listed.try_next().await.map_err(failed)? {
-            count += 1;
-            let key = meta.location.as_ref();
-            if pattern.matches(key) {
-                objects.push(InputObject {
-                    input,
-                    key: key.to_owned(),
-                    bytes: meta.size,
-                    e_tag: None,
-                    is_cut: definition.format.is_cut(key),
-                });
-            }
-        }
-        lists += count / 1000 + 1;
+        let listed: Vec<_> = store.list(None).try_collect().await.map_err(failed)?;
+        lists += listed.len() as u64 / 1000 + 1;
+        objects.extend(plan::matching(input, &pattern, &definition.format, listed));
     }
-    objects.sort_by(|one, other| (one.input, &one.key).cmp(&(other.input, &other.key)));
     let splits = plan::pack(&objects, definition.split_bytes);
     let pieces = splits.iter().flatten();
     let reads: u64 = pieces.map(|piece| piece.bytes.div_ceil(CHUNK_BYTES)).sum();

@@ -15,7 +15,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use fader_cloud::{Cloud, Error, ErrorKind, Result};
@@ -26,9 +25,9 @@ use serde::{Deserialize, Serialize};
 use crate::guard::{Guard, Guards};
 use crate::input::Format;
 use crate::shuffle::{Codec, Shuffle, crc32c};
-use crate::store::{Change, Store};
+use crate::store::Store;
 use crate::user::Program;
-use crate::work::Places;
+use crate::work::Place;
 
 /// The register's format.
 const FORMAT: u32 = 1;
@@ -36,12 +35,6 @@ const FORMAT: u32 = 1;
 /// The id of a job: 128 random bits as 32 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobId(String);
-
-impl JobId {
-    pub(crate) fn new(random: u128) -> Self {
-        JobId(format!("{random:032x}"))
-    }
-}
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,19 +167,6 @@ pub struct Register {
 }
 
 impl Register {
-    pub(crate) fn new(job: JobId, definition: Definition) -> Self {
-        let works = definition.work.iter();
-        Register {
-            format: FORMAT,
-            works: works.map(|url| (job.clone(), url.clone())).collect(),
-            job,
-            state: State::Running,
-            reason: String::new(),
-            definition,
-            former: Vec::new(),
-        }
-    }
-
     fn encode(&self) -> Bytes {
         let text = serde_json::to_vec_pretty(self);
         text.expect("a register has no map with other keys than text")
@@ -252,9 +232,11 @@ pub struct Lap {
 /// An output: its register and its end.
 #[derive(Clone, Debug)]
 pub struct Output {
+    /// Where its register, parts and `_SUCCESS` are.
     pub(crate) store: Store,
+    /// Where its job's own objects are.
+    pub(crate) place: Place,
     pub(crate) guards: Guards,
-    pub(crate) places: Option<Arc<dyn Places>>,
 }
 
 impl Output {
@@ -262,18 +244,14 @@ impl Output {
     pub fn new(cloud: Cloud, guards: Guards) -> Self {
         Output {
             store: Store(cloud),
+            place: Place::default(),
             guards,
-            places: None,
         }
     }
 
-    /// The same output, of which jobs with a place elsewhere can be cleaned, too.
-    #[must_use]
-    pub fn with_places(self, places: Arc<dyn Places>) -> Self {
-        Output {
-            places: Some(places),
-            ..self
-        }
+    /// The cloud that it is in.
+    pub fn cloud(&self) -> &Cloud {
+        &self.store.0
     }
 
     /// The register, if the output ever had a job.
@@ -301,11 +279,9 @@ impl Output {
 
     /// Whether this job runs, is publishing, or is over.
     pub(crate) async fn standing(&self, job: &JobId) -> Result<Standing> {
-        let register = self
-            .register()
-            .await?
-            .filter(|register| register.job == *job);
-        Ok(match register.map(|register| register.state) {
+        let register = self.register().await?;
+        let own = register.filter(|register| register.job == *job);
+        Ok(match own.map(|register| register.state) {
             Some(State::Running) => Standing::Running,
             Some(State::Publishing) if !self.is_complete().await? => Standing::Publishing,
             _ => Standing::Over,
@@ -323,49 +299,49 @@ impl Output {
             if self.is_complete().await? {
                 return Err(refused("the output is complete: it has _SUCCESS"));
             }
-            let (mut register, mode) = match found {
-                Some((register, version)) => match self.joined(register, definition)? {
-                    Joined::Old(register) => return Ok(*register),
-                    Joined::After(before) => {
-                        let mode = PutMode::Update(version);
-                        (self.next(definition, Some(*before)), mode)
-                    }
-                },
+            let (before, mode) = match found {
                 None => {
                     self.check_empty().await?;
-                    (self.next(definition, None), PutMode::Create)
+                    (None, PutMode::Create)
+                }
+                Some((before, version)) if self.may_follow(before.state) => {
+                    (Some(before), PutMode::Update(version))
+                }
+                Some((register, _)) if register.definition == *definition => return Ok(register),
+                Some(_) => {
+                    let text = "another job runs on this output: wait for it, or cancel it";
+                    return Err(refused(text));
                 }
             };
-            register.former.dedup();
-            let is_right = self.has_condition(&mode);
-            // The register says what became of it.
-            let change = self.change(&register, mode).await?;
-            if !is_right && matches!(change, Change::Landed) {
+            let register = self.next(definition, before);
+            let has_condition = self.change(&register, mode).await?;
+            // The register says what became of it; without a rule it is not read.
+            if !has_condition {
                 return Ok(register);
             }
         }
     }
 
-    fn joined(&self, register: Register, definition: &Definition) -> Result<Joined> {
-        let may_begin = match register.state {
-            State::Cancelled | State::Failed => true,
-            State::Publishing => !self.guards.has(Guard::NotWhilePublishing),
-            State::Running => false,
-        };
-        if may_begin {
-            return Ok(Joined::After(Box::new(register)));
-        }
-        if register.definition != *definition {
-            return Err(refused(
-                "another job runs on this output: wait for it, or cancel it",
-            ));
-        }
-        Ok(Joined::Old(Box::new(register)))
+    /// Whether a job may begin after one of this state.
+    fn may_follow(&self, state: State) -> bool {
+        let is_published = state == State::Publishing;
+        state.is_end() || is_published && !self.guards.has(Guard::NotWhilePublishing)
     }
 
     fn next(&self, definition: &Definition, before: Option<Register>) -> Register {
         let id = self.store.0.runtime.random_id();
-        let mut next = Register::new(JobId::new(id), definition.clone());
+        let mut next = Register {
+            format: FORMAT,
+            job: JobId(format!("{id:032x}")),
+            state: State::Running,
+            reason: String::new(),
+            definition: definition.clone(),
+            former: Vec::new(),
+            works: BTreeMap::new(),
+        };
+        if let Some(url) = &definition.work {
+            next.works.insert(next.job.clone(), url.clone());
+        }
         if let Some(before) = before {
             next.former = before.former;
             next.former.push(before.job);
@@ -407,30 +383,22 @@ impl Output {
         }
     }
 
-    /// Whether the guard is there by which a change has its condition.
-    fn has_condition(&self, mode: &PutMode) -> bool {
-        match mode {
-            PutMode::Create => self.guards.has(Guard::RegisterCreate),
-            _ => self.guards.has(Guard::RegisterUpdate),
-        }
-    }
-
-    async fn change(&self, register: &Register, mode: PutMode) -> Result<Change> {
-        let is_right = self.has_condition(&mode);
-        let mode = if is_right { mode } else { PutMode::Overwrite };
-        let bytes = register.encode();
-        let key = register_key();
+    /// Changes the register on a condition: what it says then is to be read. Whether the guard is
+    /// there that has the condition.
+    async fn change(&self, register: &Register, mode: PutMode) -> Result<bool> {
+        let has_condition = self.guards.has(match mode {
+            PutMode::Create => Guard::RegisterCreate,
+            _ => Guard::RegisterUpdate,
+        });
+        let mode = match has_condition {
+            true => mode,
+            false => PutMode::Overwrite,
+        };
+        let (key, bytes) = (register_key(), register.encode());
         let change = || self.store.change(&key, bytes.clone(), mode.clone());
-        self.store.repeated(change).await
+        self.store.repeated(change).await?;
+        Ok(has_condition)
     }
-}
-
-/// What a `run` finds.
-enum Joined {
-    /// A job to join, or to finish.
-    Old(Box<Register>),
-    /// One that ended without an output.
-    After(Box<Register>),
 }
 
 /// Where a job stands.

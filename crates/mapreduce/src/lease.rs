@@ -41,7 +41,7 @@ pub(crate) async fn renew(attempt: &Attempt<'_>, receipt: &Receipt) -> Stop {
         }
         if job.has(Guard::Beats) {
             // A failure is not told: the next renewal tries again.
-            drop(attempt.raise_beat().await);
+            drop(attempt.next_beat(&[]).await);
         }
         if let Ok(Some(stop)) = must_stop(job, attempt).await {
             return stop;

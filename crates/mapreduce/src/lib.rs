@@ -31,6 +31,7 @@ mod lease;
 mod map;
 mod merge;
 mod messages;
+mod mutant;
 mod plan;
 mod planner;
 mod publish;
@@ -66,5 +67,5 @@ pub use user::{
     Batch, Code, Combine, Combining, Context, Emit, KEY_BYTES_MAX, Library, Map, Part, Program,
     Records, Reduce, VALUE_BYTES_MAX,
 };
-pub use work::{Places, placed};
+pub use work::Places;
 pub use worker::{Settings, Tools, Worker};

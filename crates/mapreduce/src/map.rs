@@ -15,6 +15,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore};
 
 use crate::commit::{Attempt, Manifest};
+use crate::compute::computed;
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::input::{Compression, Cutter, Fields, Format, Inflater, RECORD_BYTES_MAX};
@@ -43,14 +44,13 @@ struct Chunk {
 }
 
 /// The pieces of a split, with where they are.
-#[derive(Clone)]
 struct Split {
-    pieces: Arc<Vec<Piece>>,
-    stores: Arc<BTreeMap<usize, Arc<dyn ObjectStore>>>,
-    names: Arc<Vec<String>>,
+    pieces: Vec<Piece>,
+    stores: BTreeMap<usize, Arc<dyn ObjectStore>>,
+    names: Vec<String>,
     format: Format,
     /// Of Parquet: the footer of each piece's object.
-    footers: Arc<Vec<Footer>>,
+    footers: Vec<Footer>,
 }
 
 /// Runs a map attempt.
@@ -71,17 +71,18 @@ pub(crate) async fn map(attempt: &Attempt<'_>, plan: &Plan) -> Outcome<Manifest>
         [_] => piece.key.clone(),
         bases => format!("{}/{}", bases[piece.input].trim_end_matches('/'), piece.key),
     };
+    let definition = job.definition();
     let mut split = Split {
-        names: Arc::new(pieces.iter().map(name).collect()),
-        pieces: Arc::new(pieces),
-        stores: Arc::new(stores),
-        format: job.definition().format.clone(),
-        footers: Arc::default(),
+        names: pieces.iter().map(name).collect(),
+        pieces,
+        stores,
+        format: definition.format.clone(),
+        footers: Vec::new(),
     };
     if let Format::Parquet(_) = split.format {
-        split.footers = Arc::new(footers(attempt, &split).await?);
+        split.footers = footers(attempt, &split).await?;
     }
-    let definition = job.definition();
+    let split = Arc::new(split);
     let table = Table::new(
         job.code.clone(),
         job.code.combiner(&attempt.context())?,
@@ -167,7 +168,7 @@ async fn compute<T: Send + 'static>(
     mut feeder: Feeder,
     work: impl FnOnce(&mut Feeder) -> Outcome<T> + Send + 'static,
 ) -> Outcome<(Feeder, T)> {
-    let computed = attempt.job.processor.run(move || {
+    let computed = computed(&*attempt.job.compute, move || {
         let done = work(&mut feeder);
         (feeder, done)
     });
@@ -245,7 +246,7 @@ fn requests(split: &Split, chunk_bytes: u64) -> Vec<Request> {
 /// The row groups of a split, one request for each.
 fn groups(split: &Split, bytes_max: u64) -> Outcome<Vec<Request>> {
     let mut requests = Vec::new();
-    for (number, (piece, footer)) in split.pieces.iter().zip(split.footers.iter()).enumerate() {
+    for (number, (piece, footer)) in split.pieces.iter().zip(&split.footers).enumerate() {
         let named = |failure| named(&split.names[number], failure);
         let before = requests.len();
         let of_piece = piece.offset..piece.offset + piece.bytes;
@@ -276,7 +277,7 @@ fn groups(split: &Split, bytes_max: u64) -> Outcome<Vec<Request>> {
 
 /// The footers of all pieces.
 async fn footers(attempt: &Attempt<'_>, split: &Split) -> Outcome<Vec<Footer>> {
-    let reads = split.pieces.iter().zip(split.names.iter());
+    let reads = split.pieces.iter().zip(&split.names);
     let reads = reads.map(|(piece, name)| async move {
         let footer = footer(attempt, &split.stores[&piece.input], piece).await;
         footer.map_err(|failure| named(name, failure))
@@ -384,7 +385,7 @@ struct Feeder {
     fields: Fields,
     /// Of the attempt, in bytes.
     memory: usize,
-    split: Split,
+    split: Arc<Split>,
     current: Option<Current>,
     segments: Vec<Segment>,
 }
@@ -448,16 +449,20 @@ impl Feeder {
         if !is_done && !is_object_end {
             return Ok(true);
         }
-        let name = &self.split.names[chunk.of.piece];
-        self.mapper.end_of_source(name, &mut self.table)?;
-        self.keep_full()?;
+        self.end(chunk.of.piece)?;
         Ok(false)
+    }
+
+    /// A piece is over.
+    fn end(&mut self, piece: usize) -> Outcome<()> {
+        let name = &self.split.names[piece];
+        self.mapper.end_of_source(name, &mut self.table)?;
+        self.keep_full()
     }
 
     /// Feeds a row group.
     fn feed_rows(&mut self, chunk: &Chunk, group: usize) -> Outcome<()> {
-        let footers = self.split.footers.clone();
-        let rows = footers[chunk.of.piece].rows(group, chunk.bytes.clone())?;
+        let rows = self.split.footers[chunk.of.piece].rows(group, chunk.bytes.clone())?;
         let mut at = chunk.of.next() - chunk.bytes.len() as u64;
         let mut lines = Vec::new();
         for row in rows {
@@ -475,11 +480,10 @@ impl Feeder {
             }
         }
         self.map(chunk.of.piece, at, &lines)?;
-        if chunk.of.is_last {
-            let name = &self.split.names[chunk.of.piece];
-            self.mapper.end_of_source(name, &mut self.table)?;
+        match chunk.of.is_last {
+            true => self.end(chunk.of.piece),
+            false => Ok(()),
         }
-        self.keep_full()
     }
 
     /// Whole records.

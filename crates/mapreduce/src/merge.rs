@@ -10,6 +10,7 @@
 //! - MERGE-1 records come in the order of key and value, from any run.
 //! - MERGE-2 a run ends with all its records, or the attempt fails.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
@@ -42,7 +43,18 @@ struct Source {
     missing: u64,
     records: u64,
     block: Block,
-    prefix: u64,
+}
+
+/// The first record of a run. Most comparisons look at nothing else.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    /// The first sixteen bytes of the key, as a number that sorts as they do.
+    key: u128,
+    /// The first eight bytes of the value, in the same way.
+    value: u64,
+    run: u32,
+    /// Bytes of the key, and of the value: one more than are here where they are longer.
+    sizes: (u8, u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +69,6 @@ impl Source {
     fn advance(&mut self, whole: &mut Vec<u8>) -> Outcome<Advance> {
         loop {
             if self.block.next()? {
-                self.prefix = sort::prefix(&self.block.key);
                 let left = self.records.checked_sub(1);
                 self.records = left.ok_or_else(|| wrong("more"))?;
                 return Ok(Advance::Record);
@@ -127,9 +138,8 @@ fn wrong(what: &str) -> Failure {
 #[derive(Debug)]
 pub(crate) struct Merger {
     sources: Vec<Source>,
-    /// Runs with a record, the least first, each with the prefix of its key: most comparisons
-    /// look at nothing else.
-    heap: Vec<(u64, u32)>,
+    /// The records that are next, the least first.
+    heap: Vec<First>,
     /// Runs that must advance before the next record is known.
     pending: Vec<u32>,
     /// A block that is in several pieces.
@@ -146,7 +156,6 @@ impl Merger {
             missing,
             records,
             block: Block::default(),
-            prefix: 0,
         };
         let sources: Vec<Source> = runs.map(source).collect();
         Merger {
@@ -197,16 +206,13 @@ impl Merger {
                     }
                 }
             }
-            let Some((_, least)) = self.heap.first().copied() else {
+            let Some(least) = self.heap.first().map(|first| first.run) else {
                 return Ok(Step::Done);
             };
             let source = &mut self.sources[least as usize];
             let goes_on = take(&source.block.key, source.block.value())?;
             match source.advance(&mut self.whole)? {
-                Advance::Record => {
-                    self.heap[0].0 = source.prefix;
-                    self.sink(0);
-                }
+                Advance::Record => self.sink(self.first(least)),
                 Advance::End => self.remove_first(),
                 Advance::Need => {
                     self.remove_first();
@@ -219,56 +225,69 @@ impl Merger {
         }
     }
 
-    #[inline]
-    fn is_before(&self, one: (u64, u32), other: (u64, u32)) -> bool {
-        if one.0 != other.0 {
-            return one.0 < other.0;
+    fn first(&self, run: u32) -> First {
+        let Block { key, .. } = &self.sources[run as usize].block;
+        let value = self.sources[run as usize].block.value();
+        First {
+            key: sort::head(key, 0..key.len()).swap_bytes(),
+            value: sort::prefix(value),
+            run,
+            sizes: (key.len().min(17) as u8, value.len().min(9) as u8),
         }
-        let block = |run: u32| &self.sources[run as usize].block;
-        let (first, second) = (block(one.1), block(other.1));
-        let by_key = first.key.cmp(&second.key);
-        let by_pair = by_key.then_with(|| first.value().cmp(second.value()));
-        by_pair.then(one.1.cmp(&other.1)).is_lt()
+    }
+
+    #[inline]
+    fn is_before(&self, one: &First, other: &First) -> bool {
+        let block = |first: &First| &self.sources[first.run as usize].block;
+        let by_head = (one.key, one.sizes.0).cmp(&(other.key, other.sizes.0));
+        let by_key = by_head.then_with(|| match one.sizes.0 {
+            17 => block(one).key.cmp(&block(other).key),
+            _ => Ordering::Equal,
+        });
+        let by_value = || (one.value, one.sizes.1).cmp(&(other.value, other.sizes.1));
+        let by_pair = by_key.then_with(by_value).then_with(|| match one.sizes.1 {
+            9 => block(one).value().cmp(block(other).value()),
+            _ => Ordering::Equal,
+        });
+        by_pair.then(one.run.cmp(&other.run)).is_lt()
     }
 
     fn insert(&mut self, run: u32) {
-        self.heap.push((self.sources[run as usize].prefix, run));
-        let mut at = self.heap.len() - 1;
-        while 0 < at {
-            let parent = (at - 1) / 2;
-            if !self.is_before(self.heap[at], self.heap[parent]) {
-                break;
-            }
-            self.heap.swap(at, parent);
-            at = parent;
+        let new = self.first(run);
+        let mut at = self.heap.len();
+        self.heap.push(new);
+        while 0 < at && self.is_before(&new, &self.heap[(at - 1) / 2]) {
+            self.heap[at] = self.heap[(at - 1) / 2];
+            at = (at - 1) / 2;
         }
+        self.heap[at] = new;
     }
 
     fn remove_first(&mut self) {
-        self.heap.swap_remove(0);
-        if !self.heap.is_empty() {
-            self.sink(0);
+        if let Some(last) = self.heap.pop()
+            && !self.heap.is_empty()
+        {
+            self.sink(last);
         }
     }
 
-    fn sink(&mut self, mut at: usize) {
-        loop {
-            let (left, right) = (2 * at + 1, 2 * at + 2);
-            let Some(&first) = self.heap.get(left) else {
-                return;
-            };
-            let mut least = left;
-            if let Some(&other) = self.heap.get(right)
-                && self.is_before(other, first)
+    /// Puts a record in the place of the least.
+    fn sink(&mut self, new: First) {
+        let mut at = 0;
+        while let Some(mut next) = self.heap.get(2 * at + 1) {
+            let mut child = 2 * at + 1;
+            if let Some(other) = self.heap.get(child + 1)
+                && self.is_before(other, next)
             {
-                least = right;
+                (next, child) = (other, child + 1);
             }
-            if !self.is_before(self.heap[least], self.heap[at]) {
-                return;
+            if !self.is_before(next, &new) {
+                break;
             }
-            self.heap.swap(at, least);
-            at = least;
+            self.heap[at] = *next;
+            at = child;
         }
+        self.heap[at] = new;
     }
 }
 

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
 use crate::guard::{Guard, Guards};
+use crate::mutant::Wrong;
 use crate::shuffle::{BLOCK_HEAD, BlockHead};
 
 /// Bytes of a message besides its content, at most.
@@ -31,9 +32,9 @@ const TAG_BYTES: usize = 80;
 /// Bytes of the blocks of a message, at most: four letters for each three bytes.
 pub(crate) const CONTENT_BYTES: usize = (MESSAGE_BYTES_MAX - TAG_BYTES) / 4 * 3;
 
-/// What an attempt sent to a partition of one segment.
+/// What an attempt sent to a partition of one segment. In JSON it is an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "(u64, u64, u64)", from = "(u64, u64, u64)")]
+#[serde(into = "(u64, u64, u64)")]
 pub(crate) struct Sent {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -43,17 +44,6 @@ pub(crate) struct Sent {
 impl From<Sent> for (u64, u64, u64) {
     fn from(sent: Sent) -> Self {
         (sent.messages, sent.bytes, sent.records)
-    }
-}
-
-impl From<(u64, u64, u64)> for Sent {
-    fn from(sums: (u64, u64, u64)) -> Self {
-        let (messages, bytes, records) = sums;
-        Sent {
-            messages,
-            bytes,
-            records,
-        }
     }
 }
 
@@ -151,7 +141,7 @@ fn parse(body: &str) -> Option<(Tag<'_>, &str)> {
 }
 
 /// A winner whose messages are gathered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
     pub(crate) task: String,
     pub(crate) attempt: String,
@@ -179,10 +169,7 @@ pub(crate) struct Gather {
     /// Of each winner, the contents by their sequences.
     contents: Vec<Vec<Option<Content>>>,
     missing: u64,
-    /// Without [`Guard::AttemptsBits`]: sequences of tasks, for any attempt.
-    seen: std::collections::HashSet<(String, u64)>,
-    /// Without [`Guard::OneOfEach`]: repeats that were taken for new.
-    repeats: Vec<(usize, Content)>,
+    wrong: Wrong,
 }
 
 impl Gather {
@@ -202,8 +189,7 @@ impl Gather {
                 .map(|one| vec![None; count(one) as usize])
                 .collect(),
             missing: expected.iter().map(count).sum(),
-            seen: Default::default(),
-            repeats: Vec::new(),
+            wrong: Wrong::default(),
             expected,
             guards,
         }
@@ -222,7 +208,7 @@ impl Gather {
         let damaged = || Failure::task("a message of the shuffle is damaged");
         let (tag, content) = parse(body).ok_or_else(damaged)?;
         if !self.guards.has(Guard::AttemptsBits)
-            && !self.seen.insert((tag.task.to_owned(), tag.sequence))
+            && !self.wrong.seen.insert((tag.task.to_owned(), tag.sequence))
         {
             return Ok(Taken::Repeat);
         }
@@ -240,7 +226,7 @@ impl Gather {
         match slot {
             Some(slot @ None) => *slot = Some(content),
             Some(Some(_)) if !self.guards.has(Guard::OneOfEach) => {
-                self.repeats.push((winner, content));
+                self.wrong.repeats.push(content);
             }
             Some(Some(_)) => return Ok(Taken::Repeat),
             None if !self.guards.has(Guard::LosersDropped) => return Ok(Taken::Losers),
@@ -277,14 +263,7 @@ impl Gather {
                 }
             }
         }
-        for (_, content) in self.repeats {
-            let none = Expected {
-                task: String::new(),
-                attempt: String::new(),
-                sent: Vec::new(),
-            };
-            runs.push((none, Sent::default(), vec![content]));
-        }
+        runs.extend(self.wrong.runs());
         runs
     }
 }

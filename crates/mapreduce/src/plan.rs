@@ -3,7 +3,10 @@
 //! Small objects are packed, large ones cut. An object costs some bytes besides its own, since
 //! opening it takes time.
 
+use object_store::ObjectMeta;
 use serde::{Deserialize, Serialize};
+
+use crate::input::{Format, Pattern};
 
 /// What opening an object costs, in bytes that could be read meanwhile.
 pub(crate) const OPEN_BYTES: u64 = 64 << 10;
@@ -18,6 +21,28 @@ pub(crate) struct InputObject {
     pub(crate) e_tag: Option<String>,
     /// Whether it can be read from any place.
     pub(crate) is_cut: bool,
+}
+
+/// The objects of a list that a pattern names, in the order of their keys.
+pub(crate) fn matching(
+    input: usize,
+    pattern: &Pattern,
+    format: &Format,
+    listed: Vec<ObjectMeta>,
+) -> Vec<InputObject> {
+    let matching = listed
+        .into_iter()
+        .filter(|meta| pattern.matches(meta.location.as_ref()));
+    let object = |meta: ObjectMeta| InputObject {
+        input,
+        is_cut: format.is_cut(meta.location.as_ref()),
+        key: meta.location.into(),
+        bytes: meta.size,
+        e_tag: meta.e_tag,
+    };
+    let mut objects: Vec<_> = matching.map(object).collect();
+    objects.sort_by(|one, other| one.key.cmp(&other.key));
+    objects
 }
 
 /// A part of an object.

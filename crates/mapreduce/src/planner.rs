@@ -62,8 +62,7 @@ async fn find(
     store: &Arc<dyn ObjectStore>,
 ) -> Outcome<Vec<InputObject>> {
     let store = attempt.store.of(store);
-    let mut listed = store.list(None).await?;
-    listed.sort_by(|one, other| one.location.cmp(&other.location));
+    let listed = store.list(None).await?;
     let mut complete: Vec<(String, BTreeSet<String>)> = Vec::new();
     for meta in &listed {
         if meta.location.filename() == Some("_SUCCESS") {
@@ -77,34 +76,21 @@ async fn find(
         }
     }
     let format = &attempt.job.definition().format;
-    let mut objects = Vec::new();
-    for meta in listed {
-        let key = meta.location.as_ref();
-        if !pattern.matches(key) || is_left_out(key, &complete) {
-            continue;
-        }
-        objects.push(InputObject {
-            input,
-            key: key.to_owned(),
-            bytes: meta.size,
-            e_tag: meta.e_tag,
-            is_cut: format.is_cut(key),
-        });
-        if OBJECTS_MAX < objects.len() {
-            return Err(Failure::Job(format!(
-                "more than {OBJECTS_MAX} objects of input"
-            )));
+    let mut objects = plan::matching(input, pattern, format, listed);
+    // Of the output of a job only the files that its `_SUCCESS` names are input.
+    objects.retain(|object| {
+        complete.iter().all(|(folder, files)| {
+            let name = object.key.strip_prefix(folder.as_str());
+            name.is_none_or(|name| files.contains(name))
+        })
+    });
+    match objects.len() <= OBJECTS_MAX {
+        true => Ok(objects),
+        false => {
+            let text = format!("more than {OBJECTS_MAX} objects of input");
+            Err(Failure::Job(text))
         }
     }
-    Ok(objects)
-}
-
-/// Of the output of a job only the files that its `_SUCCESS` names are input.
-fn is_left_out(key: &str, complete: &[(String, BTreeSet<String>)]) -> bool {
-    complete.iter().any(|(folder, files)| {
-        let name = key.strip_prefix(folder.as_str());
-        name.is_some_and(|name| !files.contains(name))
-    })
 }
 
 /// Lines from places all over the input.

@@ -19,8 +19,9 @@ use crate::commit::{DataObject, Manifest, key, manifest};
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::job::{Lap, PublishedFile, Success, success_key};
+use crate::mutant;
 use crate::reconcile::Watch;
-use crate::reduce::{Winner, all_attempts};
+use crate::reduce::Winner;
 use crate::rows::{Phase, Row, Task};
 use crate::shuffle::{crc32c, crc32c_of_both};
 use crate::store::Upload;
@@ -97,7 +98,8 @@ pub(crate) async fn publish(job: &Job, watch: &mut Watch) -> Outcome<()> {
     }
     let success = success(job, &winners, &files).await?;
     let text = serde_json::to_vec_pretty(&success).expect("its keys are text");
-    job.store().create(&success_key(), &text.into()).await?;
+    let output = &job.output.store;
+    output.create(&success_key(), &text.into()).await?;
     if !is_last {
         let parts: Vec<&Part> = parts().collect();
         at_once(job, &parts, |part| create_part(job, part)).await?;
@@ -196,13 +198,14 @@ async fn complete_part(job: &Job, part: &Part) -> Outcome<()> {
 
 /// Creates a part, unless it is there. Whether it was not.
 async fn create_part(job: &Job, part: &Part) -> Outcome<bool> {
+    let output = &job.output.store;
     let Part { file, objects, .. } = part;
     let at = Path::from(file.name.as_str());
     let is_large = job.part_bytes_max() < file.bytes;
     if is_large && job.has(Guard::CreateOnlyParts) {
         let staged = staged(job, part);
         if stage(job, &staged, part).await? {
-            match job.store().copy(&staged, &at).await {
+            match output.copy(&staged, &at).await {
                 Ok(()) => return Ok(true),
                 Err(error) if error.kind == ErrorKind::Precondition => return Ok(false),
                 // The store copies on no condition.
@@ -217,10 +220,10 @@ async fn create_part(job: &Job, part: &Part) -> Outcome<bool> {
     }
     let body = Bytes::from(body);
     if !job.has(Guard::CreateOnlyParts) {
-        job.store().put(&at, &body).await?;
+        output.put(&at, &body).await?;
         return Ok(true);
     }
-    Ok(job.store().create(&at, &body).await?.is_some())
+    Ok(output.create(&at, &body).await?)
 }
 
 /// Where a part is put together. Only parts have names that begin with `part`.
@@ -248,7 +251,7 @@ async fn own(job: &Job, part: &Part, object: &DataObject) -> Outcome<Bytes> {
 /// Puts a part together below the winner's name, a few objects in memory at once. Each publisher
 /// writes the same bytes. Whether the store takes objects in parts.
 async fn stage(job: &Job, at: &Path, part: &Part) -> Outcome<bool> {
-    let Some(mut upload) = job.store().upload(at).await? else {
+    let Some(mut upload) = job.output.store.upload(at).await? else {
         return Ok(false);
     };
     match put_all(job, &mut upload, part).await {
@@ -295,14 +298,15 @@ async fn check_part(job: &Job, part: &Part) -> Outcome<bool> {
             "{at} is there with other bytes: choose another output"
         ))
     };
-    match job.store().size(at).await? {
+    let output = &job.output.store;
+    match output.size(at).await? {
         None => return Ok(false),
         Some(size) if size != part.file.bytes => return Err(other()),
         Some(_) => {}
     }
     let mut from = 0;
     for object in &part.objects {
-        let bytes = job.store().range(at, from, object.bytes).await?;
+        let bytes = output.pieces(at, from, object.bytes).await?.concat();
         if bytes.len() as u64 != object.bytes || crc32c(&bytes) != object.crc32c {
             return Err(other());
         }
@@ -322,42 +326,38 @@ fn published(files: &Files) -> Vec<PublishedFile> {
 async fn success(job: &Job, winners: &[(String, u64)], files: &Files) -> Outcome<Success> {
     let list = job.list().await?;
     let (plan_id, plan) = job.plan_winner().await?;
+    let maps = (0..).zip(&list.maps);
+    let maps = maps.map(|(number, winner)| {
+        let Winner { attempt, manifest } = winner;
+        (Phase::Map.task(number), attempt, manifest)
+    });
+    let reduces = winners
+        .iter()
+        .zip(files)
+        .map(|((attempt, _), (number, file))| (Phase::Reduce.task(*number), attempt, &file.1));
+    let all = [(Task::PLAN, &plan_id, &plan)]
+        .into_iter()
+        .chain(maps)
+        .chain(reduces);
+    let lap = |(task, attempt, manifest): (Task, &String, &Manifest)| Lap {
+        task: task.to_string(),
+        attempt: attempt.clone(),
+        ms: manifest.ms,
+    };
     let mut success = Success {
         job: job.id().clone(),
         files: published(files),
         counters: BTreeMap::new(),
         requests: BTreeMap::new(),
-        timeline: Vec::new(),
+        timeline: all.clone().map(lap).collect(),
     };
-    let lap = |task: Task, attempt: &str, ms| Lap {
-        task: task.to_string(),
-        attempt: attempt.to_owned(),
-        ms,
+    let others = match job.has(Guard::WinnersCounters) {
+        true => Vec::new(),
+        false => mutant::losers(job, &list).await?,
     };
-    success.timeline.push(lap(Task::PLAN, &plan_id, plan.ms));
-    let mut manifests = vec![plan];
-    for (number, Winner { attempt, manifest }) in (0..).zip(&list.maps) {
-        let task = Phase::Map.task(number);
-        success.timeline.push(lap(task, attempt, manifest.ms));
-        manifests.push(manifest.clone());
-    }
-    for ((id, ms), (number, (_, manifest))) in winners.iter().zip(files) {
-        let task = Phase::Reduce.task(*number);
-        success.timeline.push(lap(task, id, *ms));
-        manifests.push(manifest.clone());
-    }
-    if !job.has(Guard::WinnersCounters) {
-        let all = all_attempts(job, &list).await?.into_iter();
-        let winners: BTreeSet<_> = list.maps.iter().map(|winner| &winner.attempt).collect();
-        manifests.extend(
-            all.filter(|(_, id, _)| !winners.contains(id))
-                .map(|it| it.2),
-        );
-    }
-    for manifest in &manifests {
-        for (name, number) in &manifest.counters {
-            *success.counters.entry(name.clone()).or_default() += number;
-        }
+    let manifests: Vec<&Manifest> = all.map(|it| it.2).chain(&others).collect();
+    for (name, number) in manifests.iter().flat_map(|manifest| &manifest.counters) {
+        *success.counters.entry(name.clone()).or_default() += number;
     }
     let own = job.take_requests();
     let winners = manifests.iter().map(|manifest| &manifest.requests);

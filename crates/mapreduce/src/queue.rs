@@ -18,7 +18,8 @@ use crate::commit::{Attempt, Manifest, key};
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
 use crate::messages::{self, CONTENT_BYTES, Content, Expected, Gather, Sent, Tag, Taken};
-use crate::reduce::{List, Place, Source, all_attempts};
+use crate::mutant;
+use crate::reduce::{List, Place, Source};
 use crate::rows::{Phase, Task};
 use crate::shuffle::Segment;
 use crate::store::is_passing;
@@ -115,7 +116,7 @@ async fn send_run(attempt: &Attempt<'_>, partition: u32, first: u64, run: &Bytes
 pub(crate) async fn gather(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
     let job = attempt.job;
     let expected = expected(attempt, list).await?;
-    let mut gather = Gather::new(expected, job.guards);
+    let mut gather = Gather::new(expected, job.output.guards);
     let clock = &attempt.store.0.runtime.clock;
     let (mut last, mut held, mut kept) = (clock.monotonic(), 0, 0);
     while 0 < gather.missing() {
@@ -136,11 +137,13 @@ pub(crate) async fn gather(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<So
                 Taken::Losers => false,
             };
             if goes {
-                remove(attempt, &message).await;
+                mutant::remove(attempt, &message).await;
             }
         }
         if job.memory / 4 < held {
-            keep(attempt, &mut gather, kept).await?;
+            let name = format!("q-{kept}");
+            let bytes = gather.keep(&name);
+            attempt.keep(&name, bytes.into()).await?;
             (held, kept) = (0, kept + 1);
         }
         let now = clock.monotonic();
@@ -168,7 +171,7 @@ async fn expected(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Expected>> 
     let partition = attempt.task.number as usize;
     let mut counted = Vec::new();
     if !job.has(Guard::WinnersCounts) {
-        counted = all_attempts(job, list).await?;
+        counted = mutant::all_attempts(job, list).await?;
     }
     let mut all = Vec::new();
     for (winner, number) in list.maps.iter().zip(0..) {
@@ -218,21 +221,6 @@ async fn receive(attempt: &Attempt<'_>, missing: u64) -> Outcome<Vec<Received>> 
         attempt.store.pause(4).await;
     }
     Ok(all)
-}
-
-/// Moves what is in memory to an object of the attempt.
-async fn keep(attempt: &Attempt<'_>, gather: &mut Gather, number: usize) -> Outcome<()> {
-    let name = format!("q-{number}");
-    let bytes = gather.keep(&name);
-    attempt.keep(&name, bytes.into()).await?;
-    Ok(())
-}
-
-/// Without a rule: removes a message that must stay.
-async fn remove(attempt: &Attempt<'_>, message: &Received) {
-    let queue = attempt.job.rows.partition_queue(attempt.task.number);
-    let receipts = [message.receipt.clone()];
-    drop(attempt.store.0.queues.remove(&queue, &receipts).await);
 }
 
 fn source(

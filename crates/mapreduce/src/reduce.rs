@@ -9,15 +9,15 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Attempt, DataObject, Manifest, key, manifest};
+use crate::commit::{Attempt, DataObject, Manifest, key};
+use crate::compute::computed;
 use crate::failure::{Failure, Outcome};
 use crate::guard::Guard;
-use crate::job::prefix;
 use crate::merge::{Merger, Reduction, Step};
+use crate::mutant;
 use crate::queue;
 use crate::rows::{Phase, Task};
 use crate::shuffle::{Codec, SegmentWriter, Shuffle};
-use crate::view::Job;
 
 /// Reads under way at once.
 const READS: usize = 16;
@@ -110,7 +110,7 @@ pub(crate) async fn reduce(attempt: &Attempt<'_>, list: &List) -> Outcome<Manife
 async fn sources(attempt: &Attempt<'_>, list: &List) -> Outcome<Vec<Source>> {
     let mut sources = Vec::new();
     if !attempt.job.has(Guard::ListOnly) {
-        for (task, id, manifest) in all_attempts(attempt.job, list).await? {
+        for (task, id, manifest) in mutant::all_attempts(attempt.job, list).await? {
             sources.extend(sources_of(attempt, task, &id, &manifest));
         }
         return Ok(sources);
@@ -141,22 +141,6 @@ fn sources_of<'a>(
             records: run.records,
         })
     })
-}
-
-/// Attempts of all map tasks, winners or not: what a guard that is missing takes for winners.
-pub(crate) async fn all_attempts(job: &Job, list: &List) -> Outcome<Vec<(Task, String, Manifest)>> {
-    let mut found = Vec::new();
-    for (_, number) in list.maps.iter().zip(0..) {
-        let task = Phase::Map.task(number);
-        let below = prefix(job.id()).join(task.to_string());
-        for meta in job.store().list(Some(&below)).await? {
-            let mut parts = meta.location.as_ref().rsplit('/');
-            if let (Some("manifest"), Some(id)) = (parts.next(), parts.next()) {
-                found.push((task, id.to_owned(), manifest(job, task, id).await?));
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// Objects that the attempt keeps.
@@ -269,7 +253,7 @@ async fn drive(
         let reads: Vec<_> = reads.collect();
         let read: Vec<(usize, Vec<Bytes>)> =
             stream::iter(reads).buffered(READS).try_collect().await?;
-        let computed = job.processor.run(move || {
+        let computed = computed(&*job.compute, move || {
             for (run, pieces) in read {
                 pieces.into_iter().for_each(|bytes| merger.feed(run, bytes));
             }

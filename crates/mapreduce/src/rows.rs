@@ -19,7 +19,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::{Guard, Guards};
-use crate::job::{JobId, Register};
+use crate::job::{JobId, Output, Register};
 use crate::shuffle::Shuffle;
 use crate::store::{Store, if_there};
 
@@ -64,12 +64,9 @@ impl Phase {
         }
     }
 
-    fn letter(self) -> char {
-        match self {
-            Phase::Plan => 'p',
-            Phase::Map => 'm',
-            Phase::Reduce => 'r',
-        }
+    /// The first letter of its name.
+    fn letter(self) -> &'static str {
+        &self.name()[..1]
     }
 }
 
@@ -85,14 +82,18 @@ pub struct Task {
 impl Task {
     pub(crate) const PLAN: Task = Phase::Plan.task(0);
 
+    /// Its number and the name of its row.
+    pub(crate) fn row(self) -> (u32, String) {
+        (self.number, self.to_string())
+    }
+
     /// Reads what `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let (letter, number) = text.split_once('-')?;
-        let phase = Phase::ALL
-            .into_iter()
-            .find(|phase| letter == phase.letter().to_string())?;
-        let number = number.parse().ok()?;
-        Some(Task { phase, number }).filter(|task| task.to_string() == text)
+        let mut phases = Phase::ALL.into_iter();
+        let phase = phases.find(|phase| phase.letter() == letter)?;
+        let task = phase.task(number.parse().ok()?);
+        (task.to_string() == text).then_some(task)
     }
 }
 
@@ -214,10 +215,19 @@ pub(crate) fn also(name: &str, value: impl Into<String>) -> AttributePut {
     }
 }
 
+/// That an attribute has this value; that it is not there, if that is empty.
+pub(crate) fn expected(name: &str, value: &str) -> Expected {
+    let (name, value) = (name.to_owned(), value.to_owned());
+    match value.is_empty() {
+        true => Expected::Absent(name),
+        false => Expected::Value(Attribute { name, value }),
+    }
+}
+
 impl Rows {
-    pub(crate) fn new(store: Store, register: &Register, guards: Guards) -> Self {
+    pub(crate) fn new(output: &Output, register: &Register) -> Self {
         Rows {
-            store,
+            store: output.store.clone(),
             job: register.job.clone(),
             shards: register.definition.shards,
             partition_queues: match register.definition.shuffle {
@@ -225,7 +235,7 @@ impl Rows {
                 Shuffle::Queue => register.definition.reduces,
             },
             lease: Duration::from_millis(register.definition.lease_ms),
-            guards,
+            guards: output.guards,
         }
     }
 
@@ -254,13 +264,10 @@ impl Rows {
             retention: RETENTION,
         };
         let partitions = 0..self.partition_queues;
-        let names = partitions.map(|partition| self.partition_queue(partition));
-        let names = Phase::ALL
-            .map(|phase| self.queue(phase))
-            .into_iter()
-            .chain(names);
+        let partitions = partitions.map(|partition| self.partition_queue(partition));
+        let phases = Phase::ALL.into_iter().map(|phase| self.queue(phase));
         let settings = &settings;
-        let creations = names.map(|name| async move {
+        let creations = phases.chain(partitions).map(|name| async move {
             let create = || self.store.0.queues.create(&name, settings);
             self.store.repeated(create).await
         });
@@ -288,33 +295,23 @@ impl Rows {
         self.store.repeated(get).await
     }
 
-    /// Puts into a row, once, unless the cloud said that it did nothing.
+    /// Puts into a row of this number and name, once, unless the cloud said that it did nothing.
     pub(crate) async fn put(
         &self,
-        task: Task,
+        row: (u32, String),
         attributes: Vec<AttributePut>,
         condition: Option<&Expected>,
     ) -> Result<()> {
-        let domain = self.domain(task.number);
-        let name = task.to_string();
-        self.put_item(&domain, ItemPut { name, attributes }, condition)
-            .await
-    }
-
-    async fn put_item(
-        &self,
-        domain: &str,
-        put: ItemPut,
-        condition: Option<&Expected>,
-    ) -> Result<()> {
+        let (domain, name) = (self.domain(row.0), row.1);
+        let put = ItemPut { name, attributes };
         let did_nothing = |error: &Error| matches!(error.kind, ErrorKind::Unavailable { .. });
-        let once = || self.store.0.domains.put(domain, &put, condition);
+        let once = || self.store.0.domains.put(&domain, &put, condition);
         self.store.repeated_while(did_nothing, once).await
     }
 
     /// Notes in a row what may be noted twice, and late: never a beat.
     pub(crate) async fn note(&self, task: Task, attributes: Vec<AttributePut>) -> Result<()> {
-        let note = || self.put(task, attributes.clone(), None);
+        let note = || self.put(task.row(), attributes.clone(), None);
         self.store.repeated(note).await
     }
 
@@ -332,10 +329,9 @@ impl Rows {
 
     async fn select(&self, shard: u32, phase: Phase) -> Result<BTreeMap<u32, Row>> {
         let (domain, letter) = (self.domain(shard), phase.letter());
-        let limit = if self.guards.has(Guard::EveryPage) {
-            2_500
-        } else {
-            1
+        let limit = match self.guards.has(Guard::EveryPage) {
+            true => 2_500,
+            false => 1,
         };
         let expression =
             format!("select * from `{domain}` where itemName() like '{letter}-%' limit {limit}");
@@ -376,19 +372,12 @@ impl Rows {
         if !self.guards.has(Guard::TicketIsFree) && 0 < before {
             return Ok(false);
         }
-        let name = "n".to_owned();
-        let condition = match before {
-            0 => Expected::Absent(name),
-            number => Expected::Value(Attribute {
-                name,
-                value: number.to_string(),
-            }),
-        };
-        let put = ItemPut {
-            name: ticket.to_owned(),
-            attributes: vec![one("n", (before + 1).to_string())],
-        };
-        match self.put_item(&self.domain(0), put, Some(&condition)).await {
+        let value = Some(before).filter(|before| 0 < *before);
+        let value = value.map_or(String::new(), |before| before.to_string());
+        let condition = expected("n", &value);
+        let raised = vec![one("n", (before + 1).to_string())];
+        let put = self.put((0, ticket.to_owned()), raised, Some(&condition));
+        match put.await {
             Ok(()) => Ok(true),
             // Perhaps raised: the others wait, and so does this worker.
             Err(error) if matches!(error.kind, ErrorKind::Precondition | ErrorKind::Ambiguous) => {

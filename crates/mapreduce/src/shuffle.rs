@@ -15,12 +15,7 @@
 //! - SHUFFLE-1 a block is read only after its CRC-32C was found right; no length is trusted before.
 //! - SHUFFLE-2 the records of a run are in the order of key, then value.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bytes::Bytes;
-use serde::de::IntoDeserializer;
-use serde::de::value::Error as NameError;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome};
@@ -37,24 +32,17 @@ const RECORD_HEAD: usize = 4;
 /// The level of Zstandard: its fastest.
 const ZSTD_LEVEL: i32 = 1;
 
-/// How blocks are compressed.
+/// How blocks are compressed, with its byte in the head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
     /// LZ4: fast.
-    Lz4,
+    Lz4 = 1,
     /// Zstandard: small.
-    Zstd,
+    Zstd = 2,
 }
 
 impl Codec {
-    fn byte(self) -> u8 {
-        match self {
-            Codec::Lz4 => 1,
-            Codec::Zstd => 2,
-        }
-    }
-
     /// Bytes that a block becomes, at most.
     fn bound(self, raw: usize) -> usize {
         match self {
@@ -93,20 +81,6 @@ impl Codec {
     }
 }
 
-impl fmt::Display for Codec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
-impl FromStr for Codec {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        Self::deserialize(text.into_deserializer())
-    }
-}
-
 /// What carries pairs from map to reduce tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -118,23 +92,10 @@ pub enum Shuffle {
     Queue,
 }
 
-impl fmt::Display for Shuffle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
-impl FromStr for Shuffle {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        Self::deserialize(text.into_deserializer())
-    }
-}
-
-/// Where the run of a partition is in its object, and how many records it has.
+/// Where the run of a partition is in its object, and how many records it has. In JSON it is an
+/// array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "(u64, u64, u64)", from = "(u64, u64, u64)")]
+#[serde(into = "(u64, u64, u64)")]
 pub struct Run {
     /// Where its first block begins.
     pub offset: u64,
@@ -147,17 +108,6 @@ pub struct Run {
 impl From<Run> for (u64, u64, u64) {
     fn from(run: Run) -> Self {
         (run.offset, run.bytes, run.records)
-    }
-}
-
-impl From<(u64, u64, u64)> for Run {
-    fn from(numbers: (u64, u64, u64)) -> Self {
-        let (offset, bytes, records) = numbers;
-        Run {
-            offset,
-            bytes,
-            records,
-        }
     }
 }
 
@@ -182,7 +132,7 @@ pub(crate) struct SegmentWriter {
 impl SegmentWriter {
     pub(crate) fn new(codec: Codec) -> Self {
         let mut out = b"FADS\x01".to_vec();
-        out.extend([codec.byte(), 0, 0]);
+        out.extend([codec as u8, 0, 0]);
         SegmentWriter {
             codec,
             out,

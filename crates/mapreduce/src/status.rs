@@ -6,7 +6,6 @@ use fader_cloud::Result;
 use serde::Serialize;
 
 use crate::commit::key;
-use crate::guard::Guards;
 use crate::job::{JobId, Lap, Output, Register, State, Success, list_key, success_key};
 use crate::plan::Plan;
 use crate::reduce::List;
@@ -63,7 +62,7 @@ impl Output {
             State::Publishing => self.success().await?,
             _ => None,
         };
-        let rows = Rows::new(self.store.clone(), &register, Guards::default());
+        let rows = Rows::new(self, &register);
         let mut plan = None;
         let mut phases = Vec::new();
         let mut reasons = BTreeMap::new();
@@ -75,17 +74,27 @@ impl Output {
             if let (Phase::Plan, None) = (phase, &success) {
                 plan = self.plan(&register.job, found.get(&0)).await?;
             }
+            let laps = match &success {
+                // The rows may be gone.
+                Some(success) => laps(success, phase),
+                None => found
+                    .values()
+                    .filter_map(Row::lap)
+                    .map(|lap| lap.1)
+                    .collect(),
+            };
             let tasks = match (phase, &success) {
-                (_, Some(success)) => Some(laps(success, phase.name()).len() as u32),
+                (_, Some(_)) => Some(laps.len() as u32),
                 (Phase::Plan, None) => Some(1),
                 (Phase::Map, None) => plan.as_ref().map(|plan| plan.splits.len() as u32),
                 (Phase::Reduce, None) => Some(register.definition.reduces),
             };
-            let plan = plan.as_ref().filter(|_| phase == Phase::Map);
-            phases.push(phase_status(phase, tasks, &found, plan));
-        }
-        if let Some(success) = &success {
-            complete(&mut phases, success);
+            let bytes = match (phase, &success, &plan) {
+                (Phase::Map, Some(success), _) => success.counters.get("input bytes").copied(),
+                (Phase::Map, None, Some(plan)) => Some(bytes_of(plan, &found)),
+                _ => None,
+            };
+            phases.push(phase_status(phase, tasks, laps, bytes, &found));
         }
         Ok(Some(Status {
             register,
@@ -98,7 +107,11 @@ impl Output {
     /// The winning plan, if it is there.
     async fn plan(&self, job: &JobId, row: Option<&Row>) -> Result<Option<Plan>> {
         match row.and_then(|row| row.winner.as_ref()) {
-            Some(winner) => self.store.json(&key(job, Task::PLAN, winner, "plan")).await,
+            Some(winner) => {
+                self.work()
+                    .json(&key(job, Task::PLAN, winner, "plan"))
+                    .await
+            }
             None => Ok(None),
         }
     }
@@ -108,7 +121,7 @@ impl Output {
     /// # Errors
     /// Of the cloud.
     pub async fn partitions(&self, register: &Register) -> Result<Option<Vec<u64>>> {
-        let list = self.store.json::<List>(&list_key(&register.job)).await?;
+        let list = self.work().json::<List>(&list_key(&register.job)).await?;
         let Some(list) = list else {
             return Ok(None);
         };
@@ -135,81 +148,50 @@ impl Output {
     /// # Errors
     /// Of the cloud.
     pub async fn is_complete(&self) -> Result<bool> {
-        self.store.has(&success_key()).await
+        Ok(self.store.size(&success_key()).await?.is_some())
     }
+}
+
+/// Bytes of the input of tasks that have winners.
+fn bytes_of(plan: &Plan, rows: &BTreeMap<u32, Row>) -> u64 {
+    let done = rows.iter().filter(|(_, row)| row.winner.is_some());
+    let splits = done.filter_map(|(number, _)| plan.splits.get(*number as usize));
+    splits.flatten().map(|piece| piece.bytes).sum()
 }
 
 fn phase_status(
     phase: Phase,
     tasks: Option<u32>,
+    mut laps: Vec<u64>,
+    bytes: Option<u64>,
     rows: &BTreeMap<u32, Row>,
-    plan: Option<&Plan>,
 ) -> PhaseStatus {
-    let count = |is: &dyn Fn(&Row) -> bool| rows.values().filter(|row| is(row)).count() as u32;
-    let laps = rows.values().filter_map(Row::lap);
-    let mut laps: Vec<u64> = laps.map(|(_, ms)| ms).collect();
     laps.sort_unstable();
-    let bytes = plan.map(|plan| {
-        let done = rows.iter().filter(|(_, row)| row.winner.is_some());
-        let split = |number: u32| plan.splits.get(number as usize).into_iter().flatten();
-        let pieces = done.flat_map(|(number, _)| split(*number));
-        pieces.map(|piece| piece.bytes).sum::<u64>()
-    });
-    let stragglers = rows
-        .iter()
-        .filter(|(_, row)| row.winner.is_none() && row.has_backup);
+    let open = || rows.iter().filter(|(_, row)| row.winner.is_none());
+    let stragglers = open().filter(|(_, row)| row.has_backup);
     PhaseStatus {
         phase: phase.name(),
         tasks,
         done: laps.len() as u32,
-        running: count(&|row| row.winner.is_none() && !row.started.is_empty()),
+        running: open().filter(|(_, row)| !row.started.is_empty()).count() as u32,
         failed: rows.values().map(|row| row.failed.len() as u32).sum(),
-        lost: rows
-            .values()
-            .filter(|row| row.winner.is_none())
-            .map(|row| row.lost() as u32)
-            .sum(),
-        backups: count(&|row| row.has_backup),
-        ms: median_and_longest(&laps),
-        bytes_per_s: bytes.and_then(|bytes| rate(bytes, &laps)),
+        lost: open().map(|(_, row)| row.lost() as u32).sum(),
+        backups: rows.values().filter(|row| row.has_backup).count() as u32,
+        ms: laps.last().map(|longest| (laps[laps.len() / 2], *longest)),
+        bytes_per_s: bytes.and_then(|bytes| (bytes * 1000).checked_div(laps.iter().sum())),
         stragglers: stragglers
             .map(|(number, _)| phase.task(*number).to_string())
             .collect(),
     }
 }
 
-/// Of milliseconds in their order.
-fn median_and_longest(laps: &[u64]) -> Option<(u64, u64)> {
-    laps.last().map(|longest| (laps[laps.len() / 2], *longest))
-}
-
-/// Bytes for each second of so many milliseconds of work.
-fn rate(bytes: u64, laps: &[u64]) -> Option<u64> {
-    let ms: u64 = laps.iter().sum();
-    (bytes * 1000).checked_div(ms)
-}
-
-/// The milliseconds of a phase's winners, in their order.
-fn laps(success: &Success, phase: &str) -> Vec<u64> {
-    let is_of = |task: Task| task.phase.name() == phase;
-    let of_phase = |lap: &&Lap| Task::parse(&lap.task).is_some_and(is_of);
-    let laps = success.timeline.iter().filter(of_phase);
-    let mut laps: Vec<u64> = laps.map(|lap| lap.ms).collect();
-    laps.sort_unstable();
-    laps
-}
-
-/// The rows are gone: `_SUCCESS` has the timeline.
-fn complete(phases: &mut [PhaseStatus], success: &Success) {
-    for phase in phases {
-        let laps = laps(success, phase.phase);
-        phase.done = laps.len() as u32;
-        phase.running = 0;
-        phase.stragglers = Vec::new();
-        if phase.phase == Phase::Map.name() {
-            let bytes = success.counters.get("input bytes").copied();
-            phase.bytes_per_s = rate(bytes.unwrap_or_default(), &laps);
-        }
-        phase.ms = median_and_longest(&laps);
-    }
+/// The milliseconds of a phase's winners.
+fn laps(success: &Success, phase: Phase) -> Vec<u64> {
+    let is_of = |lap: &&Lap| Task::parse(&lap.task).is_some_and(|task| task.phase == phase);
+    success
+        .timeline
+        .iter()
+        .filter(is_of)
+        .map(|lap| lap.ms)
+        .collect()
 }

@@ -25,15 +25,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// What became of a change of the register.
-#[derive(Debug)]
-pub(crate) enum Change {
-    /// It landed.
-    Landed,
-    /// Its condition did not hold, or it may have landed: read, and decide anew.
-    Unsure,
-}
-
 /// Objects, counted in one scope.
 #[derive(Clone, Debug)]
 pub(crate) struct Store(pub(crate) Cloud);
@@ -60,21 +51,17 @@ impl Store {
         found.map(|(bytes, _)| parse(key, &bytes)).transpose()
     }
 
-    /// A part of an object.
-    ///
-    /// # Errors
-    /// `NotFound`, and as all reads.
-    pub(crate) async fn range(&self, key: &Path, offset: u64, bytes: u64) -> Result<Bytes> {
-        Ok(self.read(key, part(offset, bytes)).await?.0)
-    }
-
-    /// The same as it comes, in pieces: put together it would be there twice.
+    /// A part of an object as it comes, in pieces: put together it would be there twice.
     ///
     /// # Errors
     /// `NotFound`, and as all reads.
     pub(crate) async fn pieces(&self, key: &Path, offset: u64, bytes: u64) -> Result<Vec<Bytes>> {
         let once = || async {
-            let found = self.0.objects.get_opts(key, part(offset, bytes)).await?;
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(offset..offset + bytes)),
+                ..GetOptions::default()
+            };
+            let found = self.0.objects.get_opts(key, options).await?;
             found.into_stream().try_collect().await
         };
         self.call("GET", key, once).await
@@ -100,11 +87,6 @@ impl Store {
         self.call("GET", key, once).await
     }
 
-    /// Whether an object is there.
-    pub(crate) async fn has(&self, key: &Path) -> Result<bool> {
-        Ok(self.size(key).await?.is_some())
-    }
-
     /// The size of an object, if it is there.
     pub(crate) async fn size(&self, key: &Path) -> Result<Option<u64>> {
         let once = || self.0.objects.head(key);
@@ -117,35 +99,33 @@ impl Store {
         self.call("PUT", key, once).await.map(drop)
     }
 
-    /// Creates an object; the version that it has now, or `None` if it was there before, perhaps
-    /// by an earlier try.
-    pub(crate) async fn create(&self, key: &Path, bytes: &Bytes) -> Result<Option<UpdateVersion>> {
+    /// Creates an object. Whether it was not there before, perhaps by an earlier try.
+    pub(crate) async fn create(&self, key: &Path, bytes: &Bytes) -> Result<bool> {
         let once = || {
             let options = PutOptions::from(PutMode::Create);
             self.0.objects.put_opts(key, bytes.clone().into(), options)
         };
         match self.call("PUT", key, once).await {
-            Ok(put) => Ok(Some(put.into())),
-            Err(error) if error.kind == ErrorKind::Precondition => Ok(None),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind == ErrorKind::Precondition => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes an object on a condition, once.
+    /// Writes an object on a condition, once, if that holds: what is there then is to be read.
     ///
     /// # Errors
     /// Nothing was changed.
-    pub(crate) async fn change(&self, key: &Path, bytes: Bytes, mode: PutMode) -> Result<Change> {
+    pub(crate) async fn change(&self, key: &Path, bytes: Bytes, mode: PutMode) -> Result<()> {
         let options = PutOptions::from(mode);
         let put = self.0.objects.put_opts(key, bytes.into(), options).await;
-        match put.map_err(|error| failed("PUT", key, error)) {
-            Ok(_) => Ok(Change::Landed),
-            Err(error) => match error.kind {
-                ErrorKind::Precondition | ErrorKind::Ambiguous | ErrorKind::NotFound => {
-                    Ok(Change::Unsure)
-                }
-                _ => Err(error),
-            },
+        let error = match put {
+            Ok(_) => return Ok(()),
+            Err(error) => failed("PUT", key, error),
+        };
+        match error.kind {
+            ErrorKind::Precondition | ErrorKind::Ambiguous | ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
         }
     }
 
@@ -319,14 +299,6 @@ pub(crate) fn if_there<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
-    }
-}
-
-/// So many bytes of an object.
-fn part(offset: u64, bytes: u64) -> GetOptions {
-    GetOptions {
-        range: Some(GetRange::Bounded(offset..offset + bytes)),
-        ..GetOptions::default()
     }
 }
 

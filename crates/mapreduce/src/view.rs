@@ -10,11 +10,12 @@ use object_store::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::commit::{Manifest, key, manifest};
-use crate::compute::Processor;
+use crate::compute::Compute;
 use crate::failure::{Failure, Outcome};
-use crate::guard::{Guard, Guards};
+use crate::guard::Guard;
 use crate::input::Inputs;
-use crate::job::{Definition, JobId, Output, Register, list_key, prefix};
+use crate::job::{Definition, JobId, Output, Register, list_key};
+use crate::mutant;
 use crate::plan::Plan;
 use crate::publish::{PARTS, UPLOAD_BYTES};
 use crate::reconcile::Watch;
@@ -35,10 +36,9 @@ pub(crate) struct Job {
     pub(crate) rows: Rows,
     pub(crate) code: Arc<dyn Code>,
     pub(crate) inputs: Arc<dyn Inputs>,
-    pub(crate) processor: Processor,
+    pub(crate) compute: Arc<dyn Compute>,
     /// Bytes of memory of an attempt.
     pub(crate) memory: usize,
-    pub(crate) guards: Guards,
     pub(crate) known: Mutex<Known>,
     pub(crate) bill: Mutex<Bill>,
     /// Of tables of map attempts that ended.
@@ -61,6 +61,11 @@ pub(crate) struct Known {
     list: Option<Arc<List>>,
 }
 
+/// What a mutex guards.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nothing panics while it is locked")
+}
+
 impl Job {
     pub(crate) fn id(&self) -> &JobId {
         &self.register.job
@@ -70,8 +75,9 @@ impl Job {
         &self.register.definition
     }
 
+    /// The store of the job's own objects.
     pub(crate) fn store(&self) -> &Store {
-        &self.output.store
+        self.output.work()
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -91,44 +97,29 @@ impl Job {
     }
 
     pub(crate) fn has(&self, guard: Guard) -> bool {
-        self.guards.has(guard)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known
-            .lock()
-            .expect("nothing panics while it is locked")
-    }
-
-    fn bill(&self) -> MutexGuard<'_, Bill> {
-        self.bill.lock().expect("nothing panics while it is locked")
-    }
-
-    fn rooms(&self) -> MutexGuard<'_, Vec<Room>> {
-        let rooms = self.rooms.lock();
-        rooms.expect("nothing panics while it is locked")
+        self.output.guards.has(guard)
     }
 
     /// Memory of a map attempt's table: a third of the attempt's.
     pub(crate) fn take_room(&self) -> Room {
-        let kept = self.rooms().pop();
+        let kept = locked(&self.rooms).pop();
         kept.unwrap_or_else(|| Room::new(self.code.combining(), self.memory / 3))
     }
 
     /// Keeps the memory of a table for another attempt.
     pub(crate) fn keep_room(&self, room: Room) {
-        self.rooms().push(room);
+        locked(&self.rooms).push(room);
     }
 
     /// Gives back the memory of tables: other attempts need it.
     pub(crate) fn drop_rooms(&self) {
-        self.rooms().clear();
+        locked(&self.rooms).clear();
     }
 
     /// The wire requests of this process that are in no winner's manifest yet, by kind.
     pub(crate) fn take_requests(&self) -> BTreeMap<String, u64> {
         let usage = self.store().0.meter.usage();
-        let mut bill = self.bill();
+        let mut bill = locked(&self.bill);
         let mut requests = std::mem::take(&mut bill.owed);
         for (kind, _, count) in usage.since(&bill.seen).counts() {
             *requests.entry(kind.name().to_owned()).or_default() += count.requests;
@@ -139,7 +130,7 @@ impl Job {
 
     /// The requests in the manifest of an attempt that lost.
     pub(crate) fn give_back(&self, requests: BTreeMap<String, u64>) {
-        let mut bill = self.bill();
+        let mut bill = locked(&self.bill);
         for (kind, number) in requests {
             *bill.owed.entry(kind).or_default() += number;
         }
@@ -165,21 +156,16 @@ impl Job {
 
     /// The winning plan.
     pub(crate) async fn plan(&self) -> Outcome<Arc<Plan>> {
-        if let Some(plan) = self.known().plan.clone() {
+        if let Some(plan) = locked(&self.known).plan.clone() {
             return Ok(plan);
         }
         let mut winner = self.plan_winner().await?.0;
         if !self.has(Guard::WinningPlan) {
-            let below = Path::from(format!("{}/{}", prefix(self.id()), Task::PLAN));
-            let listed = self.store().list(Some(&below)).await?;
-            let of = |path: &Path| path.as_ref().rsplit('/').nth(1).map(str::to_owned);
-            let random = self.store().0.runtime.random() as usize;
-            let any = listed.get(random % listed.len().max(1));
-            winner = any.and_then(|meta| of(&meta.location)).unwrap_or(winner);
+            winner = mutant::any_plan(self).await?.unwrap_or(winner);
         }
         let key = key(self.id(), Task::PLAN, &winner, "plan");
         let plan: Arc<Plan> = Arc::new(self.needed(&key).await?);
-        self.known().plan = Some(plan.clone());
+        locked(&self.known).plan = Some(plan.clone());
         Ok(plan)
     }
 
@@ -195,12 +181,12 @@ impl Job {
 
     /// The list, if it is there.
     pub(crate) async fn find_list(&self) -> Outcome<Option<Arc<List>>> {
-        if let Some(list) = self.known().list.clone() {
+        if let Some(list) = locked(&self.known).list.clone() {
             return Ok(Some(list));
         }
         let found = self.store().json(&list_key(self.id())).await?;
         let found = found.map(Arc::new);
-        self.known().list = found.clone();
+        locked(&self.known).list = found.clone();
         Ok(found)
     }
 
@@ -233,17 +219,15 @@ impl Job {
         let reads: Vec<_> = reads.collect();
         let maps = stream::iter(reads).buffered(READS).try_collect().await?;
         let text = serde_json::to_vec(&List { maps }).expect("a list has keys of text");
-        let created = self
-            .store()
-            .create(&list_key(self.id()), &text.into())
-            .await?;
+        let key = list_key(self.id());
+        let is_new = self.store().create(&key, &text.into()).await?;
         self.list().await?;
-        Ok(created.is_some())
+        Ok(is_new)
     }
 
     /// The phase that the job is in, as far as this worker knows, with the number of its tasks.
     pub(crate) fn phase(&self) -> (Phase, u32) {
-        let known = self.known();
+        let known = locked(&self.known);
         match (&known.plan, &known.list) {
             (None, _) => (Phase::Plan, 1),
             (Some(plan), None) => (Phase::Map, plan.splits.len() as u32),

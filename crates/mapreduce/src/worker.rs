@@ -12,16 +12,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fader_cloud::{Cloud, Error, ErrorKind, MESSAGES_MAX, Receive, Result};
+use fader_cloud::{Error, ErrorKind, MESSAGES_MAX, Receive, Result};
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::attempt::{Ended, attempt};
-use crate::compute::{Compute, Processor};
+use crate::compute::Compute;
 use crate::failure::{Failure, Outcome, shortened};
-use crate::guard::{Guard, Guards};
+use crate::guard::Guard;
 use crate::input::Inputs;
 use crate::job::{Output, Register, Standing, State};
+use crate::mutant;
 use crate::publish::{TRIES_MAX, publish, winners};
 use crate::reconcile::Watch;
 use crate::rows::{Order, Phase, Row, Rows, Task, one};
@@ -55,8 +56,6 @@ pub struct Settings {
     pub slots: usize,
     /// Memory for all of them together, in bytes.
     pub memory_bytes: usize,
-    /// Which rules are missing, in builds for mutants.
-    pub guards: Guards,
 }
 
 impl Default for Settings {
@@ -64,7 +63,6 @@ impl Default for Settings {
         Settings {
             slots: 2,
             memory_bytes: 1 << 30,
-            guards: Guards::default(),
         }
     }
 }
@@ -79,28 +77,25 @@ pub struct Worker {
 type Running = FuturesUnordered<Pin<Box<dyn Future<Output = Option<Ended>> + Send>>>;
 
 impl Worker {
-    /// A worker of the job that a register names.
+    /// A worker of the job that an output's register names.
     ///
     /// # Errors
     /// `Job`: there is no such program.
     pub fn new(
-        cloud: Cloud,
+        output: Output,
         register: Register,
         tools: Tools,
         settings: Settings,
     ) -> Outcome<Self> {
-        let output = Output::new(cloud, settings.guards);
         let code = tools.library.open(&register.definition.program)?;
-        let rows = Rows::new(output.store.clone(), &register, settings.guards);
         let slots = settings.slots.max(1);
         let job = Job {
+            rows: Rows::new(&output, &register),
             output,
-            rows,
             code,
             inputs: tools.inputs,
-            processor: Processor(tools.compute),
+            compute: tools.compute,
             memory: settings.memory_bytes / slots,
-            guards: settings.guards,
             known: Default::default(),
             bill: Default::default(),
             rooms: Default::default(),
@@ -267,11 +262,8 @@ impl Worker {
         let rows = job.rows.all(phase).await?.ok_or(Failure::Over)?;
         watch.next = now + (LOOK * rows.len() as u32).min(job.lease() / 3);
         let mut found = winners(&rows, count);
-        if !job.has(Guard::AllTasks) && !rows.is_empty() {
-            found = found.or_else(|| rows.values().map(Row::lap).collect());
-        }
-        if !job.has(Guard::EmptyIsNoEnd) && phase != Phase::Plan && self.is_empty(phase).await {
-            found = found.or_else(|| Some(rows.values().filter_map(Row::lap).collect()));
+        if found.is_none() {
+            found = mutant::end_of_phase(job, phase, &rows).await;
         }
         let Some(winners) = found else {
             return self.reconcile(watch, &rows).await;
@@ -295,18 +287,6 @@ impl Worker {
             }
         }
         Ok(true)
-    }
-
-    /// Without [`Guard::EmptyIsNoEnd`]: whether a receive finds nothing.
-    async fn is_empty(&self, phase: Phase) -> bool {
-        let how = Receive {
-            max: 1,
-            visibility: Some(Duration::ZERO),
-            wait: Duration::ZERO,
-        };
-        let queue = self.job.rows.queue(phase);
-        let received = self.job.store().0.queues.receive(&queue, &how).await;
-        received.is_ok_and(|received| received.is_empty())
     }
 
     /// Sends tasks again that stand still, or asks for a backup.

@@ -262,9 +262,8 @@ fn memory_bounds_runs_and_nothing_is_lost() {
         let settings = fader_mapreduce::Settings {
             slots: 1,
             memory_bytes: 60_000,
-            ..Default::default()
         };
-        let made = Worker::new(first.clone(), register, stage::tools(&first), settings);
+        let made = Worker::new(output.clone(), register, stage::tools(&first), settings);
         let ended = made.expect("a known program").run().await;
         succeeded(&ended.expect("a cloud without faults"));
         let mut sorted: Vec<&str> = words.iter().map(|word| word.trim_end()).collect();
@@ -296,7 +295,7 @@ fn only_parts_are_named_like_parts() {
             memory_bytes: 200_000,
             ..Default::default()
         };
-        let made = Worker::new(first.clone(), register, stage::tools(&first), settings);
+        let made = Worker::new(output.clone(), register, stage::tools(&first), settings);
         let made = made.expect("a known program");
         let run = process(&model, "run").runtime();
         let run = run.spawn(async move { made.run().await });

@@ -3,10 +3,11 @@
 mod stage;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fader_cloud::ErrorKind;
 use fader_cloud::model::{Model, Profile};
-use fader_mapreduce::{Codec, Definition, Format, Output, State};
+use fader_mapreduce::{Codec, Definition, Format, Output, Settings, State, Worker};
 use stage::{
     assert_clean, cloud, definition, lines, model, on_model, process, put, run, slow, succeeded,
     text, worker,
@@ -484,10 +485,17 @@ fn a_job_keeps_its_objects_where_its_register_says() {
         };
         let first = cloud(&model, &process(&model, "run"));
         let places = Below(first.clone(), "work");
-        let output = Output::new(first.clone(), Default::default());
+        let output = Output::new(first.clone(), Default::default()).with_places(Arc::new(places));
         let register = output.begin(&definition).await.expect("a free output");
-        let placed = fader_mapreduce::placed(&first, &register, &places).await;
-        let own = worker(&placed.expect("it opens"), &register);
+        let placed = output.of_job(&register, &register.job).await;
+        let tools = stage::tools(&first);
+        let own = Worker::new(
+            placed.expect("it opens"),
+            register.clone(),
+            tools,
+            Settings::default(),
+        );
+        let own = own.expect("a known program");
         own.submit().await.expect("a cloud without faults");
         let running = first.runtime.spawn(async move { own.run().await });
         let mut seen = std::collections::BTreeSet::new();

@@ -149,7 +149,12 @@ impl Trial {
             slots: self.slots,
             ..Settings::default()
         };
-        let made = Worker::new(cloud, register.clone(), tools, settings);
+        let made = Worker::new(
+            Output::new(cloud, Default::default()),
+            register.clone(),
+            tools,
+            settings,
+        );
         made.expect("a known program")
     }
 }

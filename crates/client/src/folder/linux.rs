@@ -1,4 +1,4 @@
-//! The file system of Linux, by calls on open folders: no path is walked twice, no link followed.
+//! The file system of Linux, by calls on open folders: no link is followed.
 //!
 //! Permissions of new files and folders are the process's umask's.
 
@@ -12,9 +12,9 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, SeekFrom, XattrFlags, fgetxattr,
-    flock, fsetxattr, fstat, fstatfs, fsync, mkdirat, open, openat, renameat, seek, statat,
-    unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, XattrFlags,
+    fgetxattr, flock, fsetxattr, fstat, fstatfs, fsync, mkdirat, open, openat, openat2, renameat,
+    seek, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -91,6 +91,12 @@ impl Linux {
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// A pipe would keep the caller waiting without NONBLOCK.
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
 fn link_error() -> io::Error {
@@ -253,11 +259,20 @@ impl Disk for Linux {
     }
 
     fn open(&self, at: &OwnedFd, name: &str) -> io::Result<fs::File> {
-        // A pipe would keep the caller waiting without NONBLOCK.
-        let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        match openat(at, name, how, Mode::empty()) {
+        match openat(at, name, FILE, Mode::empty()) {
             Err(Errno::LOOP) => Err(link_error()),
             file => Ok(file?.into()),
+        }
+    }
+
+    fn open_path(&self, path: &str) -> io::Result<Option<fs::File>> {
+        let own = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        match openat2(&self.root, path, FILE, Mode::empty(), own) {
+            Err(Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
+            // A link, another file system, a long path, or an old kernel.
+            Err(_) => Ok(None),
+            // A volume within a file system is another one, too.
+            Ok(file) => Ok((fstat(&file)?.st_dev == self.device).then(|| file.into())),
         }
     }
 

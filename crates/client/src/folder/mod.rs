@@ -53,7 +53,7 @@ use crate::error::{Error, ErrorKind};
 /// Calls at once. Each has a thread, and at most five open files.
 const CALLS_MAX: usize = 128;
 /// Octets that are read at once.
-const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = 4 << 20;
 /// Objects of a list that are looked at in one call.
 const LIST_COUNT: usize = 1_000;
 /// Deletions that share a call, and the sync of each folder.
@@ -196,6 +196,7 @@ impl ObjectStore for Folder {
         let key = Key::new(location)?;
         refuse_tags(location, &options.tags)?;
         let put = move |store: &Arc<Store<Linux>>| {
+            store.check(&key, &options.mode)?;
             let staged = store.stage(&key, &options.attributes)?;
             let mut offset = 0;
             for part in &payload {

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - FOLDER-2 a key's name changes only under the key's lock, and by one rename or one removal. A
-//!   condition is checked under the same lock.
+//!   condition holds under the same lock; one that did not hold before is refused without it.
 //! - FOLDER-3 a put is answered after three things are durable: its body with its records, its
 //!   name, and every folder on the way. A deletion is answered after the name's absence is durable;
 //!   a refused condition, after the state that refused it is.
@@ -290,17 +290,46 @@ impl<D: Disk> Store<D> {
         Some(Error::Precondition { path, source })
     }
 
+    /// Refuses a put whose condition does not hold now: its body need not be written.
+    ///
+    /// # Errors
+    /// `AlreadyExists` and `Precondition`.
+    pub(super) fn check(&self, key: &Key, mode: &PutMode) -> Result<()> {
+        let fail = |error| failed(key.path(), Effect::None, error);
+        let is_missing = || match self.disk.open_path(key.path().as_ref()) {
+            Err(error) => error.kind() == IoKind::NotFound,
+            Ok(_) => false,
+        };
+        if *mode == PutMode::Overwrite || is_missing() {
+            return Ok(());
+        }
+        let Way::There(folder) = self.way(key.folders()).map_err(fail)? else {
+            return Ok(());
+        };
+        let found = self.e_tag(&folder, key.name()).map_err(fail)?;
+        let Some(refusal) = self.refusal(key, mode, found.as_deref()) else {
+            return Ok(());
+        };
+        self.sync(&folder, Guard::Refusal).map_err(fail)?;
+        Err(refusal)
+    }
+
     /// Opens an object.
     ///
     /// # Errors
     /// `NotFound` when there is none.
     pub(super) fn object(&self, key: &Key) -> Result<Object<D>> {
         let fail = |error| failed(key.path(), Effect::None, error);
-        let Way::There(folder) = self.way(key.folders()).map_err(fail)? else {
-            return Err(key.not_found());
+        let found = match self.disk.open_path(key.path().as_ref()) {
+            Err(error) if error.kind() == IoKind::NotFound => None,
+            Err(error) => return Err(fail(error)),
+            Ok(Some(file)) => self.object_of(file, key.path().clone())?,
+            Ok(None) => match self.way(key.folders()).map_err(fail)? {
+                Way::There(folder) => self.object_in(&folder, key.name(), key.path().clone())?,
+                Way::Missing(_) | Way::Blocked => None,
+            },
         };
-        let found = self.object_in(&folder, key.name(), key.path().clone());
-        found?.ok_or_else(|| key.not_found())
+        found.ok_or_else(|| key.not_found())
     }
 
     /// Opens a file of a folder, unless it is gone or none.
@@ -315,6 +344,12 @@ impl<D: Disk> Store<D> {
             Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
             file => file.map_err(fail)?,
         };
+        self.object_of(file, location)
+    }
+
+    /// The object of a file, unless it is none.
+    fn object_of(&self, file: D::File, location: Path) -> Result<Option<Object<D>>> {
+        let fail = |error| failed(&location, Effect::None, error);
         let stat = self.disk.stat(&file).map_err(fail)?;
         if stat.kind != Kind::File {
             return Ok(None);

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fader_mapreduce::{BuiltIn, Codec, Format, Library as _, Pattern, Program, Shuffle};
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use crate::failure;
 
@@ -64,10 +65,10 @@ pub(super) struct Details {
     #[arg(long)]
     no_backups: bool,
     /// How intermediate data is compressed: lz4 or zstd.
-    #[arg(long, value_name = "CODEC", default_value = "lz4")]
+    #[arg(long, value_name = "CODEC", default_value = "lz4", value_parser = named::<Codec>)]
     codec: Codec,
     /// What carries pairs from map to reduce tasks: object, or queue (a queue for each partition).
-    #[arg(long, value_name = "SHUFFLE", default_value = "object")]
+    #[arg(long, value_name = "SHUFFLE", default_value = "object", value_parser = named::<Shuffle>)]
     shuffle: Shuffle,
     /// So many bad records of JSON or CSV of each task are left out and counted.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -200,6 +201,11 @@ pub(super) fn url(text: &str) -> Result<String> {
         .to_str()
         .context("the working folder's path is not UTF-8")?;
     Ok(format!("file://{path}"))
+}
+
+/// A value by its name in JSON.
+pub(super) fn named<T: DeserializeOwned>(name: &str) -> Result<T, serde::de::value::Error> {
+    T::deserialize(name.into_deserializer())
 }
 
 /// A number of bytes, such as 512MiB.

@@ -10,9 +10,8 @@ use crate::cloud::Where;
 use crate::output::{self, visible};
 
 pub(super) async fn status(options: &Status) -> Result<ExitCode> {
-    let (cloud, register) = registered(&options.at, Access::Read).await?;
-    let cloud = of_job(&cloud, &register, Access::Read).await?;
-    let output = output_of(&cloud);
+    let (output, register) = registered(&options.at, Access::Read).await?;
+    let output = of_job(&output, &register).await?;
     loop {
         let status = output.status().await?.context("the register is gone")?;
         let text = match options.json {
@@ -53,9 +52,10 @@ pub(super) async fn explain(options: &Explain) -> Result<ExitCode> {
     if options.definition.input.is_empty() {
         let url = definition::url(&options.what)?;
         let cloud = fader_client::open(&url, &options.services.options(Access::Read)).await?;
-        let register = output_of(&cloud).register().await?;
+        let output = output_of(cloud, Access::Read);
+        let register = output.register().await?;
         let register = register.context("no job was ever started there")?;
-        let output = output_of(&of_job(&cloud, &register, Access::Read).await?);
+        let output = of_job(&output, &register).await?;
         let status = output.status().await?.context("the register is gone")?;
         let partitions = output.partitions(&status.register).await?;
         output::print(&show::after(&status, partitions.as_deref(), &book))?;
@@ -69,12 +69,9 @@ pub(super) async fn explain(options: &Explain) -> Result<ExitCode> {
 }
 
 pub(super) async fn logs(at: &Where) -> Result<ExitCode> {
-    let (cloud, register) = registered(at, Access::Read).await?;
-    let cloud = of_job(&cloud, &register, Access::Read).await?;
-    let status = output_of(&cloud)
-        .status()
-        .await?
-        .context("the register is gone")?;
+    let (output, register) = registered(at, Access::Read).await?;
+    let output = of_job(&output, &register).await?;
+    let status = output.status().await?.context("the register is gone")?;
     let mut text = String::new();
     if !register.reason.is_empty() {
         text.push_str(&format!("{}\n", visible(&register.reason)));

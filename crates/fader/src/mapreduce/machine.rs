@@ -11,7 +11,7 @@ use clap::Args;
 use fader_client::{Access, Location};
 use fader_cloud::{Cloud, ErrorKind, Meter};
 use fader_mapreduce::{
-    Code, Compute, Inputs, Outcome, Places, Program, Register, Settings, Tools, Worker,
+    Code, Compute, Inputs, Outcome, Output, Places, Program, Register, Settings, Tools, Worker,
 };
 use fader_streaming::Library;
 use object_store::ObjectStore;
@@ -71,7 +71,7 @@ impl Machine {
     /// A worker for the job of a register.
     pub(super) fn worker(
         &self,
-        cloud: &Cloud,
+        output: &Output,
         register: &Register,
         trust: Trust,
     ) -> Result<Worker> {
@@ -79,15 +79,14 @@ impl Machine {
         let settings = Settings {
             slots,
             memory_bytes: for_tasks(usize::try_from(self.memory)?),
-            ..Settings::default()
         };
         let tools = Tools {
-            inputs: Arc::new(Folders::new(&cloud.meter)),
+            inputs: Arc::new(Folders::new(&output.cloud().meter)),
             library: Arc::new(trust),
             compute: Arc::new(Threads::start(slots)?),
         };
         Ok(Worker::new(
-            cloud.clone(),
+            output.clone(),
             register.clone(),
             tools,
             settings,

@@ -227,23 +227,25 @@ async fn cloud(url: &str, services: &Services, access: Access) -> Result<Cloud> 
     Ok(fader_client::open(&url, &services.options(access)).await?)
 }
 
-fn output_of(cloud: &Cloud) -> Output {
-    let output = Output::new(cloud.clone(), fader_mapreduce::Guards::default());
-    output.with_places(Arc::new(Works(Access::Write)))
+fn output_of(cloud: Cloud, access: Access) -> Output {
+    let output = Output::new(cloud, fader_mapreduce::Guards::default());
+    output.with_places(Arc::new(Works(access)))
 }
 
-/// The output as the register's job sees it: with the place of `--work`.
-async fn of_job(cloud: &Cloud, register: &Register, access: Access) -> Result<Cloud> {
-    let placed = fader_mapreduce::placed(cloud, register, &Works(access)).await;
+/// The output with the place of the register's job (`--work`).
+async fn of_job(output: &Output, register: &Register) -> Result<Output> {
+    let placed = output.of_job(register, &register.job).await;
     placed.context("the place of the job (--work)")
 }
 
-async fn registered(at: &Where, access: Access) -> Result<(Cloud, Register)> {
+/// The output and the register of its job, to read or to write.
+async fn registered(at: &Where, access: Access) -> Result<(Output, Register)> {
     let url = definition::url(&at.url)?;
     let cloud = fader_client::open(&url, &at.services.options(access)).await?;
-    let register = output_of(&cloud).register().await?;
+    let output = output_of(cloud, access);
+    let register = output.register().await?;
     let nothing = || format!("no job was ever started for {}", visible(&at.url));
-    Ok((cloud, register.with_context(nothing)?))
+    Ok((output, register.with_context(nothing)?))
 }
 
 /// Begins, joins or resumes the output's job.
@@ -251,10 +253,10 @@ async fn begin(
     definition: &fader_mapreduce::Definition,
     output: &str,
     services: &Services,
-) -> Result<(Cloud, Register)> {
+) -> Result<(Output, Register)> {
     definition::check(definition, &definition::url(output)?)?;
     let cloud = cloud(output, services, Access::Write).await?;
-    let place = output_of(&cloud);
+    let place = output_of(cloud, Access::Write);
     // What earlier jobs left: late writes of dead workers may have come since.
     place.clean().await?;
     if let Some(work) = &definition.work {
@@ -263,8 +265,7 @@ async fn begin(
     }
     let begun = place.begin(definition).await;
     let register = begun.with_context(|| visible(output))?;
-    let cloud = of_job(&cloud, &register, Access::Write).await?;
-    Ok((cloud, register))
+    Ok((of_job(&place, &register).await?, register))
 }
 
 /// A place below a URL.
@@ -306,9 +307,9 @@ pub(crate) async fn complete(
 ) -> Result<fader_mapreduce::Success> {
     definition::check(definition, output)?;
     let cloud = Works(Access::Write).open(output).await?;
-    let place = output_of(&cloud);
+    let place = output_of(cloud, Access::Write);
     let register = place.begin(definition).await?;
-    let worker = Machine::of_slots(slots).worker(&cloud, &register, Trust::own(is_own))?;
+    let worker = Machine::of_slots(slots).worker(&place, &register, Trust::own(is_own))?;
     worker.submit().await?;
     let ended = worker.run().await?;
     match place.success().await? {
@@ -327,8 +328,8 @@ pub(crate) async fn complete(
 async fn run_job(options: &Run) -> Result<ExitCode> {
     let output = &options.output;
     let run = async |definition: &fader_mapreduce::Definition, url: &str| {
-        let (cloud, register) = begin(definition, url, &output.services).await?;
-        finish(&options.machine, &cloud, &register).await
+        let (output, register) = begin(definition, url, &output.services).await?;
+        finish(&options.machine, &output, &register).await
     };
     let Some(file) = &options.job else {
         let program = options.program.as_deref().unwrap_or_default();
@@ -356,7 +357,7 @@ async fn run_job(options: &Run) -> Result<ExitCode> {
 /// Whether the output of a step is there, of this very definition.
 async fn is_complete(step: &Step, services: &Services) -> Result<bool> {
     let cloud = cloud(&step.output, services, Access::Write).await?;
-    let place = output_of(&cloud);
+    let place = output_of(cloud, Access::Write);
     let Some(register) = place.register().await? else {
         return Ok(false);
     };
@@ -365,32 +366,32 @@ async fn is_complete(step: &Step, services: &Services) -> Result<bool> {
 }
 
 /// Makes a job known, and works for it to its end.
-async fn finish(machine: &Machine, cloud: &Cloud, register: &Register) -> Result<ExitCode> {
-    let worker = machine.worker(cloud, register, Trust::all())?;
+async fn finish(machine: &Machine, output: &Output, register: &Register) -> Result<ExitCode> {
+    let worker = machine.worker(output, register, Trust::all())?;
     worker.submit().await?;
-    drive(cloud, worker, register, machine.quiet).await
+    drive(output, worker, register, machine.quiet).await
 }
 
 async fn submit(options: &Submit) -> Result<ExitCode> {
     let definition = options.definition.of()?;
     let output = &options.output;
-    let (cloud, register) = begin(&definition, &output.output, &output.services).await?;
-    leave(&cloud, &register, &output.output).await
+    let (place, register) = begin(&definition, &output.output, &output.services).await?;
+    leave(&place, &register, &output.output).await
 }
 
 /// Makes a job known, and leaves its work to others.
-async fn leave(cloud: &Cloud, register: &Register, output: &str) -> Result<ExitCode> {
-    let worker = Machine::default().worker(cloud, register, Trust::all())?;
+async fn leave(output: &Output, register: &Register, url: &str) -> Result<ExitCode> {
+    let worker = Machine::default().worker(output, register, Trust::all())?;
     worker.submit().await?;
     output::print(&format!("{}\n", register.job))?;
-    let (url, job) = (definition::quoted(output), &register.job);
+    let (url, job) = (definition::quoted(url), &register.job);
     note!("to work for it: fader mapreduce worker {url} --job {job}");
     Ok(ExitCode::SUCCESS)
 }
 
 async fn work(options: &Work) -> Result<ExitCode> {
-    let (cloud, register) = registered(&options.at, Access::Write).await?;
-    let cloud = of_job(&cloud, &register, Access::Write).await?;
+    let (output, register) = registered(&options.at, Access::Write).await?;
+    let output = of_job(&output, &register).await?;
     if let Some(job) = &options.job
         && *job != register.job.to_string()
     {
@@ -399,21 +400,18 @@ async fn work(options: &Work) -> Result<ExitCode> {
             format_args!("the output's job is {}", register.job),
         );
     }
-    let worker =
-        options
-            .machine
-            .worker(&cloud, &register, Trust::if_named(options.job.is_some()))?;
-    drive(&cloud, worker, &register, options.machine.quiet).await
+    let trust = Trust::if_named(options.job.is_some());
+    let worker = options.machine.worker(&output, &register, trust)?;
+    drive(&output, worker, &register, options.machine.quiet).await
 }
 
 /// Works to the job's end, with progress on standard error unless it is quiet.
 async fn drive(
-    cloud: &Cloud,
+    output: &Output,
     worker: Worker,
     register: &Register,
     is_quiet: bool,
 ) -> Result<ExitCode> {
-    let output = output_of(cloud);
     let mut progress = Progress::new(None);
     let look = async {
         loop {
@@ -441,7 +439,7 @@ async fn drive(
             if let Some(success) = output.success().await? {
                 note!("{}", show::summary(&success));
             }
-            note!("{}", show::requests(&cloud.meter.usage()));
+            note!("{}", show::requests(&output.cloud().meter.usage()));
             Ok(ExitCode::SUCCESS)
         }
         State::Cancelled => failure::fail(ErrorCode::JobFailed, "the job was cancelled"),
@@ -457,8 +455,7 @@ async fn drive(
 }
 
 async fn cancel(at: &Where) -> Result<ExitCode> {
-    let (cloud, register) = registered(at, Access::Write).await?;
-    let output = output_of(&cloud);
+    let (output, register) = registered(at, Access::Write).await?;
     let said = output.decide(&register.job, State::Cancelled, "").await?;
     match said.state {
         State::Cancelled => {
@@ -478,8 +475,8 @@ async fn cancel(at: &Where) -> Result<ExitCode> {
 }
 
 async fn clean(at: &Where) -> Result<ExitCode> {
-    let (cloud, _) = registered(at, Access::Write).await?;
-    let cleaned = output_of(&cloud).clean().await?;
+    let (output, _) = registered(at, Access::Write).await?;
+    let cleaned = output.clean().await?;
     let text = format!(
         "{} objects, {} queues and domains removed\n",
         cleaned.objects, cleaned.services

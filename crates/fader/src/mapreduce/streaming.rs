@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use fader_mapreduce::Shuffle;
 
-use super::definition::url;
+use super::definition::{named, url};
 use super::machine::Machine;
 use super::{begin, finish, leave};
 use crate::cloud::Services;
@@ -48,7 +48,7 @@ pub(super) struct Streaming {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::dev::time)]
     lease: std::time::Duration,
     /// What carries pairs from map to reduce tasks: object, or queue (a queue for each partition).
-    #[arg(long, value_name = "SHUFFLE", default_value = "object")]
+    #[arg(long, value_name = "SHUFFLE", default_value = "object", value_parser = named::<Shuffle>)]
     shuffle: Shuffle,
     /// The URL below which the job keeps what only it reads; by default below the output.
     #[arg(long, value_name = "URL")]

@@ -1,5 +1,7 @@
 //! Turns records of JSON and CSV into lines of the fields that were asked for.
 
+use std::borrow::Cow;
+
 use crate::failure::{Failure, Outcome};
 use crate::input::Format;
 
@@ -80,17 +82,12 @@ impl Fields {
             if fields.is_empty() {
                 out.extend_from_slice(text);
             }
-            for (number, name) in fields.iter().enumerate() {
-                if 0 < number {
-                    out.push(b'\t');
-                }
-                match object.get(name) {
-                    None | Some(serde_json::Value::Null) => {}
-                    Some(serde_json::Value::String(text)) => plain(&mut out, text.as_bytes()),
-                    Some(value) => plain(&mut out, value.to_string().as_bytes()),
-                }
-            }
-            out.push(b'\n');
+            let field = |name: &String| match object.get(name) {
+                None | Some(serde_json::Value::Null) => Cow::Borrowed(&b""[..]),
+                Some(serde_json::Value::String(text)) => Cow::Borrowed(text.as_bytes()),
+                Some(value) => Cow::Owned(value.to_string().into_bytes()),
+            };
+            line_of(&mut out, fields.iter().map(field));
         }
         Ok(out)
     }
@@ -118,13 +115,7 @@ impl Fields {
                 self.bad(start, "it has fewer columns than the header")?;
                 continue;
             }
-            for (number, column) in columns.iter().enumerate() {
-                if 0 < number {
-                    out.push(b'\t');
-                }
-                plain(&mut out, &record[*column]);
-            }
-            out.push(b'\n');
+            line_of(&mut out, columns.iter().map(|column| &record[*column]));
         }
     }
 }
@@ -141,14 +132,15 @@ fn columns(fields: &[String], header: &csv::ByteRecord) -> Outcome<Vec<usize>> {
     fields.iter().map(place).collect()
 }
 
-/// Adds a field: TABs and line feeds in it become spaces.
-fn plain(out: &mut Vec<u8>, field: &[u8]) {
-    let byte = |byte: &u8| {
-        if matches!(byte, b'\t' | b'\n') {
-            b' '
-        } else {
-            *byte
+/// Adds a line of fields with TABs between them. TABs and line feeds in them become spaces.
+fn line_of(out: &mut Vec<u8>, fields: impl Iterator<Item = impl AsRef<[u8]>>) {
+    for (number, field) in fields.enumerate() {
+        if 0 < number {
+            out.push(b'\t');
         }
-    };
-    out.extend(field.iter().map(byte));
+        let is_space = |byte: u8| matches!(byte, b'\t' | b'\n');
+        let bytes = field.as_ref().iter();
+        out.extend(bytes.map(|byte| if is_space(*byte) { b' ' } else { *byte }));
+    }
+    out.push(b'\n');
 }

@@ -2,34 +2,24 @@
 //! and `**/` any number of folders. All of them match leading dots.
 
 use fader_cloud::{Error, ErrorKind, Result};
+use regex::Regex;
 
 /// What a query of a URL begins with: another `?` is a wildcard.
 const PARAMETERS: [&str; 3] = ["endpoint=", "account=", "unsigned="];
 
 /// Where objects are, and which of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
     /// The URL of the folder in which all of them are.
     pub base: String,
-    tokens: Vec<Token>,
-    /// A key, or a folder, when there is no wildcard.
-    literal: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    Is(char),
-    One,
-    Many,
-    All,
-    Folders,
+    keys: Regex,
 }
 
 impl Pattern {
     /// Reads a URL. Without a wildcard it names an object, or a folder with all in it.
     ///
     /// # Errors
-    /// `Invalid`: it is no URL.
+    /// `Invalid`: it is no URL, or it is too long.
     pub fn parse(url: &str) -> Result<Pattern> {
         let invalid = |text: &str| Error::new(ErrorKind::Invalid, format!("{url:?}: {text}"));
         let (scheme, rest) = url
@@ -63,21 +53,20 @@ impl Pattern {
         } else {
             ""
         };
+        let keys = match (pattern, is_literal) {
+            ("", _) => String::new(),
+            (_, true) => format!("^{}(/|$)", regex::escape(pattern)),
+            (_, false) => format!("(?s)^{}$", expression(pattern)),
+        };
         Ok(Pattern {
             base: format!("{scheme}://{base}{slash}{query}"),
-            tokens: tokens(pattern),
-            literal: is_literal.then(|| pattern.to_owned()),
+            keys: Regex::new(&keys).map_err(|error| invalid(&error.to_string()))?,
         })
     }
 
     /// Whether it names the object of this key below its base.
     pub fn matches(&self, key: &str) -> bool {
-        if let Some(literal) = &self.literal {
-            let rest = key.strip_prefix(literal.as_str());
-            return literal.is_empty()
-                || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        }
-        matches(&self.tokens, key)
+        self.keys.is_match(key)
     }
 }
 
@@ -87,58 +76,23 @@ fn query_at(rest: &str) -> Option<usize> {
     starts.into_iter().find(is_query)
 }
 
-fn tokens(pattern: &str) -> Vec<Token> {
-    let mut tokens = Vec::new();
+/// The regular expression of a pattern. What it matches is found in linear time.
+fn expression(pattern: &str) -> String {
+    let wildcards = [
+        ("**/", "(.*/)?"),
+        ("**", ".*"),
+        ("*", "[^/]*"),
+        ("?", "[^/]"),
+    ];
+    let mut expression = String::new();
     let mut rest = pattern;
     while let Some(c) = rest.chars().next() {
-        let (token, size) = match c {
-            '*' if rest.starts_with("**/") => (Token::Folders, 3),
-            '*' if rest.starts_with("**") => (Token::All, 2),
-            '*' => (Token::Many, 1),
-            '?' => (Token::One, 1),
-            c => (Token::Is(c), c.len_utf8()),
-        };
-        tokens.push(token);
-        rest = &rest[size..];
-    }
-    tokens
-}
-
-/// Follows all ways at once: no pattern takes more than its length times the key's.
-fn matches(tokens: &[Token], key: &str) -> bool {
-    // At a token, and within a folder of `Folders`.
-    let mut at = vec![false; tokens.len() + 1];
-    let mut within = vec![false; tokens.len() + 1];
-    at[0] = true;
-    skip(tokens, &mut at);
-    for c in key.chars() {
-        let mut next = vec![false; tokens.len() + 1];
-        let mut next_within = vec![false; tokens.len() + 1];
-        for (number, token) in tokens.iter().enumerate() {
-            if !at[number] && !within[number] {
-                continue;
-            }
-            match token {
-                Token::Is(own) if *own == c => next[number + 1] = true,
-                Token::One if c != '/' => next[number + 1] = true,
-                Token::Many if c != '/' => next[number] = true,
-                Token::All => next[number] = true,
-                Token::Folders if c == '/' => next[number] = true,
-                Token::Folders => next_within[number] = true,
-                _ => {}
-            }
+        let wildcard = wildcards.iter().find(|(text, _)| rest.starts_with(text));
+        match wildcard {
+            Some((_, means)) => expression.push_str(means),
+            None => expression.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
         }
-        skip(tokens, &mut next);
-        (at, within) = (next, next_within);
+        rest = &rest[wildcard.map_or(c.len_utf8(), |(text, _)| text.len())..];
     }
-    at[tokens.len()]
-}
-
-/// Adds what is reached without a character.
-fn skip(tokens: &[Token], at: &mut [bool]) {
-    for (number, token) in tokens.iter().enumerate() {
-        if at[number] && matches!(token, Token::Many | Token::All | Token::Folders) {
-            at[number + 1] = true;
-        }
-    }
+    expression
 }

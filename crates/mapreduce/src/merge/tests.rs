@@ -43,15 +43,18 @@ fn merged(runs: &[Segment], piece: usize, full: usize) -> Outcome<Vec<Pair>> {
     }
 }
 
+/// Bytes of which many have their first in common.
+fn text(same: usize) -> impl Strategy<Value = Vec<u8>> {
+    let parts = (0..same, prop::collection::vec(0u8..3, 0..4));
+    parts.prop_map(|(same, end)| [vec![0; same], end].concat())
+}
+
 proptest! {
     /// It shows MERGE-1 and SHUFFLE-2.
     #[test]
     fn a_merge_is_a_sort(
         pairs in prop::collection::vec(
-            prop::collection::vec(
-                (prop::collection::vec(0u8..3, 0..12), prop::collection::vec(0u8..3, 0..4)),
-                0..60,
-            ),
+            prop::collection::vec((text(20), text(10)), 0..60),
             0..6,
         ),
         piece in 1usize..400,

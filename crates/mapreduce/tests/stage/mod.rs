@@ -90,7 +90,8 @@ pub(crate) fn tools(cloud: &Cloud) -> Tools {
 /// A worker of a register's job.
 pub(crate) fn worker(cloud: &Cloud, register: &Register) -> Worker {
     let settings = Settings::default();
-    let made = Worker::new(cloud.clone(), register.clone(), tools(cloud), settings);
+    let output = Output::new(cloud.clone(), Default::default());
+    let made = Worker::new(output, register.clone(), tools(cloud), settings);
     made.expect("a known program")
 }
 

@@ -118,9 +118,8 @@ impl Actor {
         let settings = Settings {
             slots: 2,
             memory_bytes: 1 << 20,
-            guards: self.guards,
         };
-        let made = Worker::new(self.cloud.clone(), register.clone(), tools, settings);
+        let made = Worker::new(self.output(), register.clone(), tools, settings);
         made.expect("both programs are known")
     }
 }

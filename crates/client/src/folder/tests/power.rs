@@ -62,6 +62,7 @@ fn key(name: &str) -> Key {
 
 fn put(store: &Process, name: &str, body: &str, mode: &PutMode) -> Result<String, Error> {
     let key = key(name);
+    store.check(&key, mode)?;
     let staged = store.stage(&key, &Attributes::new())?;
     let middle = body.len() / 2;
     staged.write(&key, 0, &body.as_bytes()[..middle])?;
