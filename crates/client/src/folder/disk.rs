@@ -117,8 +117,8 @@ pub(super) trait Disk: fmt::Debug + Send + Sync + 'static {
     /// Opens a file to be read.
     fn open(&self, at: &Self::Folder, name: &str) -> io::Result<Self::File>;
 
-    /// As [`Disk::open`] of a path from the root down, in one call; `None` where that cannot be
-    /// told from one call: the folders on the way are to be opened.
+    /// As [`Disk::open`] of a path from the root down, in one call. `None`: one call does not tell,
+    /// and the caller opens the folders on the way.
     fn open_path(&self, _path: &str) -> io::Result<Option<Self::File>> {
         Ok(None)
     }
