@@ -254,13 +254,8 @@ impl Merger {
 
     fn insert(&mut self, run: u32) {
         let new = self.first(run);
-        let mut at = self.heap.len();
         self.heap.push(new);
-        while 0 < at && self.is_before(&new, &self.heap[(at - 1) / 2]) {
-            self.heap[at] = self.heap[(at - 1) / 2];
-            at = (at - 1) / 2;
-        }
-        self.heap[at] = new;
+        self.rise(new, self.heap.len() - 1);
     }
 
     fn remove_first(&mut self) {
@@ -271,21 +266,25 @@ impl Merger {
         }
     }
 
-    /// Puts a record in the place of the least.
+    /// Puts a record in the place of the least. It goes to the end of a branch and rises: most come
+    /// late, and one comparison for each step down is enough.
     fn sink(&mut self, new: First) {
         let mut at = 0;
-        while let Some(mut next) = self.heap.get(2 * at + 1) {
-            let mut child = 2 * at + 1;
-            if let Some(other) = self.heap.get(child + 1)
-                && self.is_before(other, next)
-            {
-                (next, child) = (other, child + 1);
-            }
-            if !self.is_before(next, &new) {
-                break;
-            }
-            self.heap[at] = *next;
-            at = child;
+        while let Some(left) = self.heap.get(2 * at + 1) {
+            let right = self.heap.get(2 * at + 2);
+            let is_right = right.is_some_and(|right| self.is_before(right, left));
+            let least = 2 * at + 1 + usize::from(is_right);
+            self.heap[at] = self.heap[least];
+            at = least;
+        }
+        self.rise(new, at);
+    }
+
+    /// Puts a record at this place, or above.
+    fn rise(&mut self, new: First, mut at: usize) {
+        while 0 < at && self.is_before(&new, &self.heap[(at - 1) / 2]) {
+            self.heap[at] = self.heap[(at - 1) / 2];
+            at = (at - 1) / 2;
         }
         self.heap[at] = new;
     }
