@@ -81,7 +81,7 @@ const NAMES: [&str; 13] = [
 const STEPS: [Step; 13] = [
     Step::new(NAMES[0], format),
     Step::new(NAMES[1], |_, _| tidy::run()),
-    Step::new(NAMES[2], |_, _| python::check()),
+    Step::new(NAMES[2], |_, _| python::check()).beside(),
     Step::new(NAMES[3], clippy),
     Step::new(NAMES[4], compile),
     Step::new(NAMES[5], doc),
