@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import os
 import pathlib
 import shutil
 import subprocess
@@ -38,8 +39,9 @@ def once(name, sources, make):
 
 def run(*command, folder):
     """Runs what makes something; what it says is shown."""
-    subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True,
-                   timeout=SECONDS_MAX)
+    environment = os.environ | {"MAVEN_OPTS": " ".join(JAVA_FLAGS)}
+    subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                   stdout=sys.stderr, check=True, timeout=SECONDS_MAX)
 
 
 def java(name):

@@ -1,6 +1,7 @@
 //! The Python environment of the integration tests: `.venv` with pinned packages; and what can be
 //! said of Python files without running them.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
@@ -31,6 +32,10 @@ pub(crate) fn prepare_clients() -> Result<()> {
 }
 
 fn install(environment: &Path, requirements: &str) -> Result<()> {
+    // Another step may be at it.
+    std::fs::create_dir_all("target")?;
+    let turn = File::create("target/python.lock").context("cannot create target/python.lock")?;
+    turn.lock()?;
     let installed = environment.join("installed-requirements.txt");
     let wanted = std::fs::read(requirements).with_context(|| requirements.to_owned())?;
     if std::fs::read(&installed).is_ok_and(|have| have == wanted) {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::command::{self, Profile};
@@ -60,42 +60,48 @@ fn model_of_database() -> Result<bool> {
     Ok(are_good)
 }
 
-/// The simulated worlds of every merge: what `fader-simulate` is asked for, and how many seeds. The
-/// first draws its profiles by the seed; seeds do not draw those that stand apart.
-const WORLDS: [(&[&str], u64); 14] = [
-    (&[], 300),
-    (&["--profile", "leavings"], 100),
-    (&["--profile", "moves"], 100),
-    (&["--profile", "borrowings"], 50),
-    (&["--profile", "retractions"], 50),
-    (&["--profile", "races"], 50),
-    (&["--profile", "idlers"], 50),
-    (&["--profile", "stops"], 50),
-    (&["cloud"], 300),
-    (&["database"], 300),
-    (&["mapreduce"], 300),
-    (&["sqs"], 40),
-    (&["s3"], 40),
-    (&["registers"], 100),
+/// The simulated worlds of every merge: what `fader-simulate` is asked for, how many seeds, and of
+/// how many parts a merge runs one. The first draws its profiles by the seed; seeds do not draw
+/// those that stand apart.
+const WORLDS: [(&[&str], u64, u64); 14] = [
+    (&[], 300, 1),
+    (&["--profile", "leavings"], 100, 1),
+    (&["--profile", "moves"], 100, 1),
+    (&["--profile", "borrowings"], 50, 1),
+    (&["--profile", "retractions"], 50, 1),
+    (&["--profile", "races"], 50, 1),
+    (&["--profile", "idlers"], 50, 1),
+    (&["--profile", "stops"], 50, 1),
+    (&["cloud"], 300, 3),
+    (&["database"], 300, 3),
+    (&["mapreduce"], 300, 3),
+    (&["sqs"], 40, 1),
+    (&["s3"], 40, 1),
+    (&["registers"], 100, 1),
 ];
 
-/// The runs and searches of every merge, with programs that are built already. Seeds begin with the
-/// first, so that a merge is judged by its change. Long runs draw others.
-pub(crate) fn ci() -> Result<bool> {
-    let worlds = WORLDS.iter().map(|(world, seeds)| {
+/// The scenarios that take half of a search of all. A merge searches one of them.
+const LARGEST: [&str; 3] = ["star-whole", "star-quorum-move", "chain-whole"];
+
+/// The runs and searches of every merge, with programs that are built already. Seeds are among the
+/// first, so that a merge is judged by its change. Long runs draw others. What a merge does a part
+/// of, it chooses by this seed of its own.
+pub(crate) fn ci(seed: u64) -> Result<bool> {
+    let worlds = WORLDS.iter().map(|&(world, seeds, parts)| {
+        let (from, seeds) = part(seeds, parts, seed);
         let mut run = program("fader-simulate");
-        run.args(*world).args(["--seeds", &seeds.to_string()]);
+        run.args(world).args(["--from", &from.to_string()]);
+        run.args(["--seeds", &seeds.to_string()]);
         run
     });
     let scripts = MUTANTS[..SCRIPTS].iter().map(without_one);
-    let models = [&["cloud", "--quick"][..], &["--quick"]].map(|asked| {
-        let mut model = program("fader-model");
-        model.args(asked);
-        model
-    });
+    let mut clouds = program("fader-model");
+    clouds.args(["cloud", "--quick"]);
+    let mut chains = program("fader-model");
+    chains.args(scenarios(seed)?);
     let mut are_good = true;
     let mut times = Vec::new();
-    for mut part in worlds.chain(scripts).chain(models) {
+    for mut part in worlds.chain(scripts).chain([clouds, chains]) {
         let begun = Instant::now();
         are_good &= command::succeeds(&mut part)?;
         times.push((begun.elapsed(), command::shown(&part)));
@@ -104,6 +110,29 @@ pub(crate) fn ci() -> Result<bool> {
         println!("{:8.1} s  {part}", time.as_secs_f64());
     }
     Ok(are_good)
+}
+
+/// The first of so many seeds, and their number, in the part that a run with this seed takes.
+fn part(seeds: u64, parts: u64, seed: u64) -> (u64, u64) {
+    let each = seeds / parts;
+    (1 + seed % parts * each, each)
+}
+
+/// The scenarios of every merge, of the largest only the one that this seed takes.
+fn scenarios(seed: u64) -> Result<Vec<String>> {
+    let listed = program("fader-model")
+        .args(["--quick", "--list"])
+        .output()?;
+    ensure!(listed.status.success(), "fader-model lists no scenarios");
+    let names = String::from_utf8(listed.stdout)?;
+    let is_taken = |name: &&str| is_searched(name, seed);
+    Ok(names.lines().filter(is_taken).map(str::to_owned).collect())
+}
+
+/// Whether a run with this seed searches a scenario.
+fn is_searched(name: &str, seed: u64) -> bool {
+    let place = LARGEST.iter().position(|large| *large == name);
+    place.is_none_or(|place| place as u64 == seed % LARGEST.len() as u64)
 }
 
 /// A package, a filter of its tests, and whether they need the feature.
@@ -195,3 +224,6 @@ fn start(name: &str, arguments: &[OsString]) -> Result<bool> {
 fn program(name: &str) -> Command {
     Command::new(Profile::Checked.program(name))
 }
+
+#[cfg(test)]
+mod tests;

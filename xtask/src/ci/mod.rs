@@ -11,6 +11,8 @@
 //!    out: those that would begin after [`BENCHES_BEGIN`]. A benchmark that does not end is ended,
 //!    and has failed.
 //! 4. The output of a step stands whole, also of one that runs beside others.
+//! 5. Of benchmarks and simulated worlds a run takes a part, which its seed draws. A few runs take
+//!    all. The seed stands in the first line.
 
 use std::os::unix::process::CommandExt as _;
 use std::sync::Mutex;
@@ -52,8 +54,10 @@ const SEED: &str = "PROPTEST_RNG_SEED";
 /// What the steps of a run share.
 struct Course {
     begun: Instant,
-    /// Of all that properties draw.
+    /// Of all that properties draw, and of which parts of long steps run.
     seed: u64,
+    /// Whether all steps run. A step that is asked for by name runs whole.
+    is_whole: bool,
     /// What the step `compile` built, until the step `test` takes it.
     programs: Mutex<Option<Vec<Program>>>,
 }
@@ -77,7 +81,7 @@ const NAMES: [&str; 13] = [
 const STEPS: [Step; 13] = [
     Step::new(NAMES[0], format),
     Step::new(NAMES[1], |_, _| tidy::run()),
-    Step::new(NAMES[2], |_, _| python::check()),
+    Step::new(NAMES[2], |_, _| python::check()).beside(),
     Step::new(NAMES[3], clippy),
     Step::new(NAMES[4], compile),
     Step::new(NAMES[5], doc),
@@ -156,6 +160,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let course = Course {
         begun: Instant::now(),
         seed: seed()?,
+        is_whole: options.only.is_empty(),
         programs: Mutex::default(),
     };
     let seed = course.seed;
@@ -294,8 +299,8 @@ fn build(_: &mut Score, _: &Course) -> Result<bool> {
 }
 
 /// Clusters in simulated worlds.
-fn simulated(score: &mut Score, _: &Course) -> Result<bool> {
-    let is_good = simulate::ci()?;
+fn simulated(score: &mut Score, course: &Course) -> Result<bool> {
+    let is_good = simulate::ci(course.seed)?;
     score.add_one(is_good);
     Ok(is_good)
 }
@@ -352,6 +357,8 @@ fn crashes(score: &mut Score, _: &Course) -> Result<bool> {
 
 /// How many small benchmarks run side by side: most wait.
 const BENCHES: usize = 3;
+/// A run of all steps takes every second benchmark.
+const PARTS: usize = 2;
 
 /// The benchmarks of the longest time, the longest first.
 const LONGEST: [&str; 5] = ["delay", "attacks", "replicas", "failover", "window"];
@@ -381,6 +388,9 @@ fn benchmark(score: &mut Score, course: &Course) -> Result<bool> {
         .chain(bench::small_by_python(Profile::Checked)?)
         .collect();
     lanes::put_first(&mut benches, &LONGEST, |(name, _)| name);
+    if course.is_whole {
+        benches = part_of(benches, course.seed);
+    }
     let total = Mutex::new((score, true));
     let benches = benches.into_iter().enumerate().collect();
     lanes::each(benches, BENCHES, |(number, (name, mut quick))| {
@@ -399,6 +409,12 @@ fn benchmark(score: &mut Score, course: &Course) -> Result<bool> {
         Ok(())
     })?;
     Ok(total.into_inner().map_err(lanes::panicked)?.1)
+}
+
+/// What a run with this seed takes of benchmarks.
+fn part_of<T>(benches: Vec<T>, seed: u64) -> Vec<T> {
+    let first = usize::from(!seed.is_multiple_of(PARTS as u64));
+    benches.into_iter().skip(first).step_by(PARTS).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ fn ended(steps: &'static [Step], failing: &'static [&'static str]) -> Vec<&'stat
     let course = Course {
         begun: Instant::now(),
         seed: 1,
+        is_whole: true,
         programs: Mutex::default(),
     };
     let beside = |step: &'static Step| {
@@ -47,4 +48,11 @@ fn what_needs_a_step_that_failed_does_not_begin() {
 fn a_step_whose_need_is_not_asked_for_begins() {
     static ALONE: [Step; 1] = [Step::new("sdk", good).needs("build")];
     assert_eq!(ended(&ALONE, &[]), ["sdk"]);
+}
+
+#[test]
+fn two_seeds_take_all_benchmarks() {
+    let all = vec![1, 2, 3, 4, 5];
+    assert_eq!(part_of(all.clone(), 8), [1, 3, 5]);
+    assert_eq!(part_of(all, 9), [2, 4]);
 }
