@@ -252,6 +252,12 @@ pub enum Guard {
     S3Note,
     /// SB-6: the index of a deleted bucket stays until its garbage is gone.
     S3GarbageStays,
+    /// SB-7: a bucket with a version of a key is not deleted.
+    S3Empty,
+    /// SB-7, SAGA-2: the entry that deletes a bucket says that it is never founded again.
+    S3Ended,
+    /// SB-7: a name is freed of the bucket that has ended, and of no later one.
+    S3FreesOwn,
     /// SM-1: a part, a completion and an abortion need their upload open.
     S3UploadOpen,
     /// SM-2: parts that a completion does not list are garbage.

@@ -7,6 +7,7 @@
 mod asked;
 mod processes;
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use asked::{
@@ -17,7 +18,8 @@ use fader_node::coordinator::ZooKeeperSettings;
 use fader_node::{ChainId, Node, Settings, Version};
 use fader_services::Kind;
 use fader_services::catalog::{AccountId, Name};
-use fader_services::s3::command::{Command, HeadBucket, ListBuckets};
+use fader_services::s3::command::{Command, HeadBucket, ListBuckets, PutSetting};
+use fader_services::s3::settings::{Expiration, LifecycleRule, Setting};
 use fader_services::s3::{Action, Code, Error, Reply};
 use fader_services::service::Trouble;
 
@@ -27,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const SESSION: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
+/// A day of a lifecycle.
+const DAY_MS: u64 = 500;
 
 struct World {
     nodes: Vec<Node>,
@@ -122,11 +126,13 @@ impl World {
     }
 
     async fn join(&self, name: &str) -> Node {
-        let member = Settings {
+        let mut member = Settings {
             safe_point_interval: Duration::from_millis(200),
             slow_after: SESSION,
             ..asked::settings(&self.folder)
         };
+        member.limits.s3.day_ms = DAY_MS;
+        member.blocks.scrub_bytes_per_second = 1 << 30;
         let (place, folder) = (&self.place, self.folder.path());
         processes::join(place, folder, name, self.speaks, member, |_, _| {}).await
     }
@@ -165,17 +171,50 @@ impl World {
 
     /// Does something while a node is away.
     async fn without(&mut self, away: usize, work: impl AsyncFnOnce(&[Node])) {
+        self.away(away, work, || ()).await;
+    }
+
+    /// The same, and changes what the node has on its disk.
+    async fn away(&mut self, away: usize, work: impl AsyncFnOnce(&[Node]), change: impl FnOnce()) {
         let node = self.nodes.remove(away);
         let chains = node.chains_here();
         node.close().await;
         drop(node);
         work(&self.nodes).await;
+        change();
         let node = self.join(NAMES[away]).await;
         until("the node serves its chains again", async || {
             node.chains_here() == chains
         })
         .await;
         self.nodes.insert(away, node);
+    }
+
+    /// The nodes that have a member of the chain.
+    fn members(&self, chain: ChainId) -> [usize; 2] {
+        let all = 0..self.nodes.len();
+        let members = all.filter(|at| self.nodes[*at].chains_here().contains(&chain));
+        members.collect::<Vec<_>>().try_into().unwrap()
+    }
+
+    /// The folder of a member's chain.
+    fn folder_of(&self, at: usize, chain: ChainId) -> PathBuf {
+        let chains = self.folder.path().join(NAMES[at]).join("chains");
+        chains.join(chain.0.to_string())
+    }
+
+    /// Reads objects where only one of the two members of the chain is there.
+    async fn check_alone(&mut self, chain: ChainId, at: usize, bucket: &str, count: u64) {
+        let members = self.members(chain);
+        let other = members.into_iter().find(|it| *it != at).unwrap();
+        let work = async |others: &[Node]| {
+            for number in 0..count {
+                let key = format!("k{number}");
+                let found = patiently(async || get_in(&others[0], bucket, &key).await).await;
+                assert!(found.unwrap() == bytes_of(number, 2 * BLOCK), "{key}");
+            }
+        };
+        self.without(other, work).await;
     }
 
     async fn close(self) {
@@ -377,5 +416,107 @@ async fn a_bucket_of_an_older_version_stays_on_the_system_chain() {
     // Made again it is placed.
     create_one(&world.nodes[2], "old").await.unwrap();
     assert_ne!(chain_of(&world.nodes[0], "old").await, ChainId::SYSTEM);
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn objects_of_a_chain_of_data_expire_by_the_lifecycle_of_their_bucket() {
+    let world = World::start().await;
+    let [(bucket, chain), (other, _)] = world.two_buckets().await;
+    let node = &world.nodes[world.node_of(chain, false)];
+    for (bucket, key) in [(bucket, "logs/1"), (bucket, "photos/1"), (other, "logs/1")] {
+        put(node, bucket, key, &bytes_of(1, 2 * BLOCK)).await;
+    }
+    let of = upload_in(node, bucket, "logs/open").await.unwrap();
+    part(node, &of, 1, &bytes_of(2, 2 * BLOCK)).await;
+    let mut rule = LifecycleRule {
+        is_enabled: true,
+        expiration: Some(Expiration::Days(1)),
+        abort_days: Some(1),
+        ..LifecycleRule::default()
+    };
+    rule.filter.prefix = "logs/".to_owned();
+    let put = Command::PutSetting(PutSetting {
+        bucket: bucket.to_owned(),
+        setting: Setting::Lifecycle(vec![rule]),
+    });
+    ask(node, put).await.unwrap();
+    until("what is of the rule expires", async || {
+        keys_in(node, bucket).await == ["photos/1"]
+    })
+    .await;
+    // Two objects of two blocks are left, each at two members.
+    until("the blocks of what expired go", async || {
+        let held = world.nodes.iter().map(|node| node.counters().blocks.blocks);
+        held.sum::<u64>() == 8
+    })
+    .await;
+    for (bucket, key) in [(bucket, "photos/1"), (other, "logs/1")] {
+        assert!(get_in(node, bucket, key).await.unwrap() == bytes_of(1, 2 * BLOCK));
+    }
+    world.close().await;
+}
+
+/// Damages the middle of the largest file of a folder.
+fn damage(folder: &Path) {
+    let files = std::fs::read_dir(folder).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let largest = files.max_by_key(|path| std::fs::metadata(path).unwrap().len());
+    let largest = largest.unwrap();
+    let mut bytes = std::fs::read(&largest).unwrap();
+    bytes[BLOCK / 2] ^= 1;
+    std::fs::write(largest, bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_scrub_repairs_damage_of_a_chain_of_data_from_its_other_member() {
+    let mut world = World::start().await;
+    let (bucket, chain) = world.two_buckets().await[0];
+    for number in 0..3 {
+        put(
+            &world.nodes[0],
+            bucket,
+            &format!("k{number}"),
+            &bytes_of(number, 2 * BLOCK),
+        )
+        .await;
+    }
+    for at in world.members(chain) {
+        let blocks = world.folder_of(at, chain).join("blocks");
+        world.away(at, async |_| (), || damage(&blocks)).await;
+        until("a scrub repairs it", async || {
+            let chains = world.nodes[at].chains();
+            let of = chains.into_iter().find(|(number, _)| *number == chain);
+            let blocks = of.unwrap().1.blocks;
+            blocks.blocks == 6 && blocks.alive_bytes <= blocks.scrubbed_bytes && blocks.bad == 0
+        })
+        .await;
+        world.check_alone(chain, at, bucket, 3).await;
+    }
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_member_of_a_chain_of_data_with_an_empty_folder_is_filled_with_bytes() {
+    let mut world = World::start().await;
+    let (bucket, chain) = world.two_buckets().await[0];
+    for number in 0..10 {
+        put(
+            &world.nodes[0],
+            bucket,
+            &format!("k{number}"),
+            &bytes_of(number, 2 * BLOCK),
+        )
+        .await;
+    }
+    for at in world.members(chain) {
+        let more = async |others: &[Node]| {
+            put(&others[0], bucket, "k10", &bytes_of(10, 2 * BLOCK)).await;
+        };
+        let folder = world.folder.path().join(NAMES[at]);
+        let empty = || std::fs::remove_dir_all(folder).unwrap();
+        world.away(at, more, empty).await;
+        world.check_alone(chain, at, bucket, 11).await;
+    }
     world.close().await;
 }

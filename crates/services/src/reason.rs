@@ -39,11 +39,11 @@ pub enum Reason {
     NameTooOld,
     /// A collection of marks must pass before the item takes more deletions.
     TooManyMarks,
-    /// The domain of this name is being deleted.
+    /// The domain, the queue or the bucket of this name is being deleted.
     DomainDeleting,
     /// This process knows no such chain.
     NoChain,
-    /// The domain was created and deleted while the request looked for it.
+    /// A domain, a queue or a bucket came and went while the request looked for it.
     DomainMoves,
     /// As many long polls wait at the head as may.
     TooManyWaiting,

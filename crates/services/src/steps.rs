@@ -254,7 +254,7 @@ pub fn take(
             });
         }
     }
-    let (outcome, mut changes) = request::take_step(view, &step.action)?;
+    let (outcome, mut changes) = request::take_step(view, guards, &step.action)?;
     changes.push(Change::Put {
         key: mark,
         value: outcome.clone(),

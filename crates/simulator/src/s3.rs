@@ -1,9 +1,12 @@
-//! A world for buckets: the S3 of [`fader_services`] and its blocks on the members of one chain.
-//! Its clients put, upload in parts, copy, delete, read and list.
+//! A world for buckets: the S3 of [`fader_services`] and its blocks on the members of three chains.
+//! The first has the names, the others have the buckets. Its clients put, upload in parts, copy,
+//! delete, read and list; they make buckets, empty them and delete them.
 //!
 //! ```text
 //!   client ── bytes ──▶ members: durable, apart from records
 //!          ── rows, commit ──▶ head: decide ──▶ log ──▶ members with bytes (BGATE-1) ──▶ commit
+//!   creation ── names: enter ──▶ own chain: found, make
+//!   deletion ── own chain: end ──▶ names: free ──▶ own chain: settle     (steps of `services`)
 //!   collector at the head: leases over ─▶ fence ─▶ rows go      garbage ─ wait ─▶ rows go
 //! ```
 //!
@@ -17,16 +20,22 @@
 //! Checked at each commit, against a naive bucket:
 //! - `winner`: commits decide conditions in their order. `twice`: an attempt is committed once.
 //! - `whole`: the members of the configuration have the bytes of what an entry names, durable.
+//! - `place`: a name stands for one bucket, at one place. One of which a client was told is there.
+//! - `deleted`: a bucket goes by a request about it, for ever. `empty`: it had no version.
 //!
 //! Checked of what clients are told:
 //! - `linear`: a read and a list show the bucket at one commit between question and answer.
+//! - `deleted`: the name of a bucket that is told to be gone does not stand for it.
 //! - `read`: for the wait of garbage a read has the bytes that it found. `bytes`: they are right.
 //!
 //! Checked when faults have ended:
-//! - `whole`: each member has the bytes of each version. `gone`: and no others, nor their rows.
+//! - `whole`: each member has the bytes of each version. `gone`: and no others, nor their rows,
+//!   nor a row of a bucket that went. `place`: no step is left.
 //! - `versions`: the versions are those of the naive bucket.
 
+mod buckets;
 mod bytes;
+mod calls;
 mod chain;
 mod clients;
 mod collect;
@@ -39,14 +48,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ::bytes::Bytes;
-use fader_chain::{ChainId, Guards};
+use fader_chain::Guards;
 use fader_services::MapView;
 use fader_services::catalog::AccountId;
 use fader_services::request::{Limits, Outcome};
+use fader_services::steps::Heard;
 
+use self::buckets::{Finisher, Ledger};
 use self::bytes::Copied;
+use self::calls::Call;
 use self::chain::{Chain, Entry};
-use self::clients::{Call, Client};
+use self::clients::Client;
 use self::collect::{Ask, Collector};
 use self::reads::Read;
 use self::watch::Model;
@@ -71,8 +83,12 @@ const WAIT_MS: u64 = 1_500;
 const INLINE: u64 = 16;
 const BLOCK: u32 = 32;
 
+/// The chain that has the names, and all chains.
+const SYSTEM: usize = 0;
+const CHAINS: usize = 3;
+
 const ACCOUNT: &str = "000000000001";
-const BUCKET: &str = "photos";
+const NAMES: [&str; 3] = ["photos", "films", "notes"];
 const KEYS: [&str; 5] = ["a", "b/1", "b/2", "c", "d"];
 
 /// A rule of those that carry requests and bytes: what a mutant leaves out. Those of the service
@@ -109,6 +125,14 @@ pub enum Rule {
     CheckedRepair,
     /// And before they are served.
     CheckedRead,
+    /// A chain checks the id of the bucket that a request is about.
+    Collection,
+    /// SB-7: whether a bucket is empty is decided on the newest state of its chain.
+    NewestEmpty,
+    /// SB-7: the step that frees a name begins when the end of the bucket is committed.
+    EndCommitted,
+    /// ROUTE-3: a client is told that a bucket is gone when its name is free.
+    AnswerFreed,
 }
 
 #[derive(Clone, Debug)]
@@ -135,23 +159,31 @@ enum Event {
     GiveUp(Vec<u128>),
     Fault,
     Start(usize, u64),
+    /// A finisher of a step waits no longer for what it asked.
+    Patience(usize, u64),
 }
 
 struct World {
     random: Random,
-    queue: Queue<Event>,
+    /// Events, each with the chain at which it happens.
+    queue: Queue<(usize, Event)>,
     now: u64,
     guards: Guards,
     without: Option<Rule>,
     limits: Limits,
     account: AccountId,
-    chain: Chain,
+    /// The first has the names of buckets, the others have buckets.
+    chains: Vec<Chain>,
+    /// The chain at which something happens now.
+    on: usize,
     clients: Vec<Client>,
     calls: Vec<Call>,
     reads: Vec<Read>,
     asks: Vec<Ask>,
-    collector: Collector,
-    model: Model,
+    collectors: Vec<Collector>,
+    models: Vec<Model>,
+    finishers: Vec<Option<Finisher>>,
+    ledger: Ledger,
     /// The bytes of each block that was ever cut, and those of each version, by its ETag.
     blocks: BTreeMap<u128, Bytes>,
     bodies: BTreeMap<String, Bytes>,
@@ -166,13 +198,13 @@ struct World {
 /// The run of a seed, perhaps without a rule.
 pub fn run(seed: u64, guards: &Guards, without: Option<Rule>, is_traced: bool) -> Run {
     let mut world = World::new(seed, guards, without, is_traced);
-    world.create_bucket();
+    world.make_first();
     let mut events = 0;
     while world.failure.is_none()
-        && let Some((at, event)) = world.queue.next()
+        && let Some((at, (on, event))) = world.queue.next()
         && at < END
     {
-        world.now = at;
+        (world.now, world.on) = (at, on);
         world.happen(event);
         events += 1;
     }
@@ -193,7 +225,8 @@ impl World {
         limits.s3.block_bytes = BLOCK;
         limits.s3.part_bytes_min = 1;
         limits.blocks.lease_ms = LEASE_MS;
-        let chain = Chain::new(&mut random);
+        limits.s3.garbage_look_ms = 500;
+        let chains = (0..CHAINS).map(|_| Chain::new(&mut random)).collect();
         let mut world = World {
             wipes: random.chance(500),
             is_versioned: random.chance(250),
@@ -204,28 +237,39 @@ impl World {
             without,
             limits,
             account: AccountId(ACCOUNT.to_owned()),
-            chain,
+            chains,
+            on: SYSTEM,
             clients: Client::all(),
             calls: Vec::new(),
             reads: Vec::new(),
             asks: Vec::new(),
-            collector: Collector::default(),
-            model: Model::default(),
+            collectors: (0..CHAINS).map(|_| Collector::default()).collect(),
+            models: (0..CHAINS).map(|_| Model::default()).collect(),
+            finishers: Vec::new(),
+            ledger: Ledger::default(),
             blocks: BTreeMap::new(),
             bodies: BTreeMap::new(),
             claims: BTreeMap::new(),
             trace: Trace::new(is_traced),
             failure: None,
         };
-        world.queue.plan(BEAT, Event::Beat);
-        world.queue.plan(LOOK, Event::Look);
-        world.queue.plan(SCRUB, Event::Scrub);
+        for on in 0..CHAINS {
+            world.on = on;
+            world.plan(BEAT, Event::Beat);
+            world.plan(LOOK, Event::Look);
+            world.plan(SCRUB, Event::Scrub);
+            world.plan(300_000, Event::Fault);
+        }
         for client in 0..world.clients.len() {
             let at = world.random.between(1_000, 50_000);
-            world.queue.plan(at, Event::Client(client));
+            world.plan(at, Event::Client(client));
         }
-        world.queue.plan(300_000, Event::Fault);
         world
+    }
+
+    /// Plans an event at the chain at which something happens now.
+    fn plan(&mut self, at: u64, event: Event) {
+        self.queue.plan(at, (self.on, event));
     }
 
     fn has(&self, rule: Rule) -> bool {
@@ -262,6 +306,9 @@ impl World {
             Event::GiveUp(ids) => self.fence_all(&ids),
             Event::Fault => self.strike(),
             Event::Start(member, life) => self.start(member, life),
+            Event::Patience(finisher, asked) => {
+                self.hear_step(finisher, asked, Heard::Nothing);
+            }
         }
     }
 
@@ -312,7 +359,6 @@ impl World {
 }
 
 const READABLE: &str = "a view in memory can be read";
-const CHAIN: ChainId = ChainId::SYSTEM;
 
 #[cfg(test)]
 mod tests;

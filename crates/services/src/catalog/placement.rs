@@ -36,7 +36,9 @@
 //! - SAGA-4 'u' has the collections that are creating or deleting.
 
 use bytes::Bytes;
-use fader_chain::{ChainId, Change, DecodeError, Reader, put_bytes, put_varint};
+use fader_chain::{
+    ALL_GUARDS, ChainId, Change, DecodeError, Guard, Guards, Reader, put_bytes, put_varint,
+};
 
 use crate::catalog::access_key::decode_preference;
 use crate::catalog::domains::{
@@ -207,11 +209,13 @@ pub(crate) fn settle(
 /// The step on the system chain of a collection that its own chain has ended: its name is free.
 pub(crate) fn free(
     view: &dyn View,
+    guards: &Guards,
     name: Name<'_>,
     collection: CollectionId,
 ) -> Result<Vec<Change>, ViewError> {
-    let placed = placed(view, name)?;
-    if placed.is_none_or(|it| it.entry.collection != collection) {
+    let is_other =
+        |it: DomainPlacement| it.entry.collection != collection && guards.has(Guard::S3FreesOwn);
+    if placed(view, name)?.is_none_or(is_other) {
         return Ok(Vec::new());
     }
     let mut changes = forget(view, name)?;
@@ -263,14 +267,17 @@ pub(crate) fn raze(
     let Some(entry) = entry else {
         return Ok(vec![razed(id)]);
     };
-    let mut changes = end(name, &entry);
+    let mut changes = end(&ALL_GUARDS, name, &entry);
     changes.extend(buried(id));
     Ok(changes)
 }
 
 /// Ends a collection by a decision of its own chain (SAGA-2). Its rows stay until it is [`buried`].
-pub(crate) fn end(name: Name<'_>, entry: &DomainEntry) -> Vec<Change> {
-    let mut changes = vec![razed(entry.collection)];
+pub(crate) fn end(guards: &Guards, name: Name<'_>, entry: &DomainEntry) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if guards.has(Guard::S3Ended) {
+        changes.push(razed(entry.collection));
+    }
     changes.extend(modes::forget(entry));
     changes.push(Change::Remove {
         key: name_key(name),

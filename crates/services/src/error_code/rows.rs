@@ -358,7 +358,7 @@ pub(super) const REASONS: [ErrorRow; 28] = [
     refused(
         Reason::DomainDeleting,
         ErrorKind::RetryLater,
-        "a domain is created whose deletion is not finished",
+        "a domain, a queue or a bucket is created whose deletion is not finished",
         "send it later",
     ),
     refused(
@@ -370,8 +370,9 @@ pub(super) const REASONS: [ErrorRow; 28] = [
     refused(
         Reason::DomainMoves,
         ErrorKind::RetryLater,
-        "the domain was created and deleted while it was looked for, or its chain lost it",
-        "send it later; after `fader cluster restore`, delete the domain and create it again",
+        "a domain, a queue or a bucket came and went while it was looked for, or its chain lost it",
+        "send it later; after `fader cluster restore`, delete a domain or a queue and create it \
+         again, and create a bucket again",
     ),
     refused(
         Reason::TooManyWaiting,

@@ -141,6 +141,7 @@ pub(crate) fn razed(
 /// What a step of a service does on the chain that takes it: what came of it, and what changes.
 pub(crate) fn take_step(
     view: &dyn View,
+    guards: &Guards,
     action: &Action,
 ) -> Result<(Bytes, Vec<Change>), ViewError> {
     match action {
@@ -148,7 +149,7 @@ pub(crate) fn take_step(
         Action::Counter(transfer) => transfer.take(view),
         Action::Queue(step) => step.take(view),
         Action::Free(name, collection) => {
-            let changes = catalog::free(view, name.name(), *collection)?;
+            let changes = catalog::free(view, guards, name.name(), *collection)?;
             Ok((Bytes::new(), changes))
         }
         Action::Found(..) | Action::Raze(..) => Err(not_of_a_service()),

@@ -162,7 +162,7 @@ pub(crate) fn delete(asked: Asked<'_>, command: &Named) -> Decided {
     let entry = entry.ok_or_else(|| Error::of(Code::NoSuchBucket))?;
     let keys = bucket.keys;
     for table in [Table::Current, Table::Versions] {
-        if !bucket.is_empty(&keys.all(table))? {
+        if !bucket.is_empty(&keys.all(table))? && bucket.has(Guard::S3Empty) {
             return Err(Error::of(Code::BucketNotEmpty));
         }
     }
@@ -190,7 +190,7 @@ fn unname(asked: Asked<'_>, name: Name<'_>, entry: &DomainEntry) -> Decided {
     if context.chain == ChainId::SYSTEM {
         return Ok((Reply::Done, catalog::unname(view, name, entry)?));
     }
-    let mut changes = catalog::end(name, entry);
+    let mut changes = catalog::end(context.guards, name, entry);
     let free = steps::Action::Free(name.to_owned(), entry.collection);
     let (step, begun) = steps::begin(view, context.guards, ChainId::SYSTEM, free)?;
     changes.extend(begun);

@@ -46,10 +46,10 @@ impl World {
 
     /// The members that can be asked for bytes, the head first.
     fn sources(&self, but: usize) -> Vec<usize> {
-        let head = self.chain.head();
+        let head = self.chains[self.on].head();
         let others = (0..MEMBERS).filter(|at| *at != head && *at != but);
         let all = std::iter::once(head).filter(|at| *at != but).chain(others);
-        all.filter(|at| self.chain.is_reached(*at, self.now))
+        all.filter(|at| self.chains[self.on].is_reached(*at, self.now))
             .collect()
     }
 
@@ -59,11 +59,11 @@ impl World {
         let holders: Vec<usize> = sources
             .iter()
             .copied()
-            .filter(|at| self.chain.members[*at].blocks.contains_key(&id))
+            .filter(|at| self.chains[self.on].members[*at].blocks.contains_key(&id))
             .collect();
         let is_checked = self.has(Rule::CheckedRepair);
         let found = holders.iter().find_map(|at| {
-            let held = &self.chain.members[*at].blocks[&id];
+            let held = &self.chains[self.on].members[*at].blocks[&id];
             (held.is_sound() || !is_checked).then(|| Copied {
                 bytes: held.bytes.clone(),
                 sum: held.sum,
@@ -71,27 +71,29 @@ impl World {
         });
         if let Some(copied) = found {
             if let Some(time) = self.travel(20) {
-                self.queue
-                    .plan(time, Event::Bytes(member, id, copied, is_repair));
+                self.plan(time, Event::Bytes(member, id, copied, is_repair));
             }
             self.count("fetched");
             return;
         }
-        let counted = self.chain.seats.iter().filter(|at| **at != member);
+        let counted = self.chains[self.on]
+            .seats
+            .iter()
+            .filter(|at| **at != member);
         let are_all_asked = counted.clone().all(|at| sources.contains(at));
         if holders.is_empty() && are_all_asked && !is_repair {
             // All members of the configuration say that they have it no more.
-            self.chain.members[member].gone.insert(id);
+            self.chains[self.on].members[member].gone.insert(id);
             self.count("gone");
         }
     }
 
     pub(super) fn bytes_come(&mut self, member: usize, id: u128, copied: Copied, is_repair: bool) {
-        if !self.chain.is_reached(member, self.now) {
+        if !self.chains[self.on].is_reached(member, self.now) {
             return;
         }
         let now = self.now;
-        let here = &mut self.chain.members[member];
+        let here = &mut self.chains[self.on].members[member];
         match here.blocks.get_mut(&id) {
             Some(held) if is_repair => {
                 held.bytes = copied.bytes;
@@ -116,12 +118,11 @@ impl World {
         here.gone.remove(&id);
         let life = here.life;
         let delay = self.random.skewed(100, 5_000);
-        self.queue
-            .plan(now + delay, Event::Flushed(member, life, id));
+        self.plan(now + delay, Event::Flushed(member, life, id));
     }
 
     pub(super) fn flushed(&mut self, member: usize, life: u64, id: u128) {
-        let here = &mut self.chain.members[member];
+        let here = &mut self.chains[self.on].members[member];
         if here.life == life
             && here.is_up
             && let Some(held) = here.blocks.get_mut(&id)
@@ -134,10 +135,10 @@ impl World {
     /// Members fetch what they wait for, free what the floor has passed, and drop what has no row.
     pub(super) fn tend_bytes(&mut self) {
         for at in 0..MEMBERS {
-            if !self.chain.is_reached(at, self.now) {
+            if !self.chains[self.on].is_reached(at, self.now) {
                 continue;
             }
-            let here = &self.chain.members[at];
+            let here = &self.chains[self.on].members[at];
             let lacking = here
                 .wanted
                 .iter()
@@ -151,24 +152,24 @@ impl World {
     }
 
     fn free(&mut self, at: usize) {
-        let here = &self.chain.members[at];
+        let here = &self.chains[self.on].members[at];
         let is_passed = |(removed, _): &&(usize, u128)| *removed <= here.floor;
         let passed = here.removed.iter().filter(is_passed).copied();
         let passed: Vec<(usize, u128)> = passed.collect();
         for (_, id) in &passed {
-            if !self.chain.members[at].has_row(*id) {
-                let freed = self.chain.members[at].blocks.remove(id);
+            if !self.chains[self.on].members[at].has_row(*id) {
+                let freed = self.chains[self.on].members[at].blocks.remove(id);
                 if freed.is_some() {
                     self.count("freed");
                 }
             }
         }
-        let removed = &mut self.chain.members[at].removed;
+        let removed = &mut self.chains[self.on].members[at].removed;
         removed.retain(|it| !passed.contains(it));
     }
 
     fn drop_rowless(&mut self, at: usize) {
-        let here = &self.chain.members[at];
+        let here = &self.chains[self.on].members[at];
         if here.is_empty || !here.wanted.is_empty() {
             return;
         }
@@ -187,16 +188,16 @@ impl World {
             }
         });
         for id in rowless.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.chain.members[at].blocks.remove(&id);
+            self.chains[self.on].members[at].blocks.remove(&id);
             self.count("rowless");
         }
     }
 
     /// Members read all bytes again, and have those repaired that are damaged.
     pub(super) fn scrub(&mut self) {
-        self.queue.plan(self.now + SCRUB, Event::Scrub);
+        self.plan(self.now + SCRUB, Event::Scrub);
         for at in 0..MEMBERS {
-            let here = &self.chain.members[at];
+            let here = &self.chains[self.on].members[at];
             let bad = here.blocks.iter().filter(|(_, held)| !held.is_sound());
             for id in bad.map(|(id, _)| *id).collect::<Vec<_>>() {
                 self.count("found damage");
@@ -208,8 +209,8 @@ impl World {
     /// Whether a member may join: it has the bytes of all rows of the head's newest state. It
     /// fetches the others.
     pub(super) fn may_join(&mut self, member: usize) -> bool {
-        let rows = World::rows(&self.chain.newest);
-        let here = &self.chain.members[member];
+        let rows = World::rows(&self.chains[self.on].newest);
+        let here = &self.chains[self.on].members[member];
         let lacking = rows.into_iter().filter(|id| {
             let held = here.blocks.get(id);
             !held.is_some_and(|held| held.is_durable)
@@ -227,7 +228,7 @@ impl World {
 
     /// The head sends to all, and members look around.
     pub(super) fn beat(&mut self) {
-        self.queue.plan(self.now + BEAT, Event::Beat);
+        self.plan(self.now + BEAT, Event::Beat);
         self.control();
         self.send_log();
         self.tend_bytes();

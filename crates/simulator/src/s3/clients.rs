@@ -1,44 +1,25 @@
-//! Clients and their calls, and what the head decides of them.
+//! Clients: what each does next, and the bodies that they put.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use fader_chain::ChainId;
+use fader_services::CollectionId;
 use fader_services::blocks::{self, Attempt, Block, Content, NewRow, Owner, Put as Rows};
-use fader_services::request::{self, Outcome, Request, ServiceName};
+use fader_services::s3::Command;
 use fader_services::s3::command::{DeleteObject, Deletion, OneUpload, PutObject, PutPart};
 use fader_services::s3::conditions::{Etags, WriteConditions};
 use fader_services::s3::rows::Metadata;
-use fader_services::s3::{self, Command, Reply};
-use fader_services::service::Trouble;
-use fader_services::{CollectionId, Reason};
 
+use super::buckets::Bucket;
 use super::bytes::{Copied, sum_of};
-use super::chain::{Deed, MEMBERS};
-use super::{BLOCK, BUCKET, CHAIN, Event, INLINE, KEYS, READABLE, Rule, World};
+use super::calls::Purpose;
+use super::chain::MEMBERS;
+use super::{BLOCK, Event, INLINE, KEYS, READABLE, World};
 
-/// How long a client waits for an answer.
-const PATIENCE: u64 = 500_000;
-/// How often a client tries to have the rows of a body put.
-const TRIES: u32 = 6;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Rows,
-    Commit,
-    Create,
-    Complete,
-    Abort,
-    Delete,
-}
-
-/// A call of a client.
-#[derive(Debug)]
-pub(super) struct Call {
-    client: usize,
-    pub(super) request: Request,
-    purpose: Purpose,
-    is_over: bool,
-}
+/// How often, of a thousand bodies, a client is silent before it commits. Its bucket may be another
+/// one then.
+const SILENT: u32 = 80;
 
 #[derive(Clone, Copy, Debug)]
 enum Role {
@@ -48,17 +29,23 @@ enum Role {
     Deleter,
     Reader,
     Lister,
+    Manager,
 }
 
 /// A body on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Put {
+    pub(super) bucket: Bucket,
     pub(super) key: String,
     pub(super) part: Option<(u128, u32)>,
     pub(super) bytes: Bytes,
     pub(super) blocks: Vec<(u128, Bytes)>,
+    /// The chain of its blocks.
+    pub(super) chain: usize,
     pub(super) owner: Owner,
     pub(super) conditions: WriteConditions,
+    /// How long its client is silent before it commits.
+    silence: u64,
     pub(super) is_spread: bool,
     pub(super) has_rows: bool,
     pub(super) tries: u32,
@@ -67,6 +54,7 @@ pub(super) struct Put {
 /// An upload of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Upload {
+    pub(super) bucket: Bucket,
     pub(super) id: u128,
     pub(super) key: String,
     pub(super) left: Vec<u32>,
@@ -79,7 +67,9 @@ pub(super) struct Client {
     role: Role,
     pub(super) put: Option<Put>,
     pub(super) upload: Option<Upload>,
-    call: Option<usize>,
+    /// The bucket that it empties, and how many requests more it takes for that.
+    pub(super) emptied: Option<(Bucket, u32)>,
+    pub(super) call: Option<usize>,
 }
 
 impl Client {
@@ -96,11 +86,14 @@ impl Client {
             Role::Reader,
             Role::Reader,
             Role::Lister,
+            Role::Manager,
+            Role::Manager,
         ];
         let clients = roles.into_iter().map(|role| Client {
             role,
             put: None,
             upload: None,
+            emptied: None,
             call: None,
         });
         clients.collect()
@@ -108,71 +101,11 @@ impl Client {
 }
 
 /// The ETag of an attempt: as good as an MD5.
-fn etag_of(attempt: u128) -> String {
+pub(super) fn etag_of(attempt: u128) -> String {
     format!("{attempt:032x}")
 }
 
 impl World {
-    /// The head decides on its newest state. A refusal that is no entry is told.
-    pub(super) fn decide(
-        &mut self,
-        request: &Request,
-        deed: impl FnOnce(Outcome) -> Deed,
-    ) -> Option<Outcome> {
-        let head = self.chain.head_member();
-        let mut blocks = request.puts_blocks().iter();
-        if self.has(Rule::OwnBytes) && !blocks.all(|row| self.is_held(head, row.id)) {
-            let trouble = Trouble::from(Reason::BlocksMissing);
-            return Some(Err(ServiceName::Block.word(trouble)));
-        }
-        let is_put =
-            matches!(request, Request::S3(it) if matches!(it.command, Command::PutObject(_)));
-        let view = match self.has(Rule::Newest) || !is_put {
-            true => &self.chain.newest,
-            false => &self.chain.committed,
-        };
-        let context = self.context(view, self.chain.wall_ms(self.now));
-        let decision = request.decide(view, &context);
-        let decision = decision.expect("nothing of S3 waits");
-        let deed = deed(decision.outcome);
-        self.chain.append(decision.changes, deed);
-        None
-    }
-
-    pub(super) fn arrive(&mut self, call: usize) {
-        if !self.chain.is_reached(self.chain.head(), self.now) {
-            return;
-        }
-        let request = self.calls[call].request.clone();
-        if let Some(refused) = self.decide(&request, |outcome| Deed::Call(call, outcome)) {
-            self.tell(Event::Answer(call, refused));
-        }
-    }
-
-    fn tell(&mut self, event: Event) {
-        if let Some(time) = self.travel(50) {
-            self.queue.plan(time, event);
-        }
-    }
-
-    /// What is committed is watched, and told.
-    pub(super) fn commit_all(&mut self) {
-        while self.failure.is_none()
-            && let Some(entry) = self.chain.commit()
-        {
-            if let Err((guarantee, text)) = self.watch_commit(&entry) {
-                self.fail(guarantee, &text);
-            }
-            match &entry.deed {
-                Deed::Call(call, outcome) => self.tell(Event::Answer(*call, outcome.clone())),
-                Deed::Node(ask, outcome) => self.tell(Event::Told(*ask, outcome.clone())),
-                Deed::Upkeep => {}
-            }
-        }
-        let (commits, head) = (self.chain.commits, self.chain.head());
-        self.chain.members[head].apply_to(commits);
-    }
-
     pub(super) fn client_goes_on(&mut self, at: usize) {
         if self.clients[at].call.is_some() {
             return;
@@ -185,31 +118,44 @@ impl World {
         }
         let key = *self.random.pick(&KEYS);
         match self.clients[at].role {
+            Role::Uploader => return self.go_on_with_upload(at, key),
+            Role::Manager => return self.manage(at),
+            _ => {}
+        }
+        match self.some_bucket() {
+            Some(bucket) => self.use_bucket(at, bucket, key),
+            None => self.pause(at, 5_000, 50_000),
+        }
+    }
+
+    fn use_bucket(&mut self, at: usize, bucket: Bucket, key: &'static str) {
+        self.on = bucket.chain;
+        match self.clients[at].role {
             Role::Reader => {
-                self.begin_read(Some(key));
+                self.begin_read(bucket, Some(key));
                 self.pause(at, 5_000, 60_000);
             }
             Role::Lister => {
-                self.begin_read(None);
+                self.begin_read(bucket, None);
                 self.pause(at, 5_000, 60_000);
             }
             Role::Putter => {
                 let bytes = self.body();
-                let conditions = self.conditions(key);
-                self.begin_put(at, key, None, bytes, conditions);
+                let conditions = self.conditions(bucket, key);
+                self.begin_put(at, bucket, key, None, bytes, conditions);
             }
-            Role::Copier => self.copy(at, key),
+            Role::Copier => self.copy(at, bucket, key),
             Role::Deleter => {
                 let delete = Command::DeleteObject(DeleteObject {
-                    bucket: BUCKET.to_owned(),
+                    bucket: bucket.name.to_owned(),
                     object: Deletion {
                         key: key.to_owned(),
                         ..Deletion::default()
                     },
                 });
-                self.call_s3(at, delete, Purpose::Delete);
+                self.call_s3(at, bucket, delete, Purpose::Delete);
             }
-            Role::Uploader => self.go_on_with_upload(at, key),
+            Role::Uploader | Role::Manager => {}
         }
     }
 
@@ -222,8 +168,8 @@ impl World {
         bytes.collect::<Vec<_>>().into()
     }
 
-    fn conditions(&mut self, key: &str) -> WriteConditions {
-        let seen = self.model.current(key);
+    fn conditions(&mut self, bucket: Bucket, key: &str) -> WriteConditions {
+        let seen = self.models[self.on].current(bucket.collection, key);
         match self.random.below(4) {
             0 => WriteConditions {
                 if_match: None,
@@ -241,12 +187,14 @@ impl World {
     pub(super) fn begin_put(
         &mut self,
         at: usize,
+        bucket: Bucket,
         key: &str,
         part: Option<(u128, u32)>,
         bytes: Bytes,
         conditions: WriteConditions,
     ) {
-        let Some((collection, attempt)) = self.attempt() else {
+        self.on = bucket.chain;
+        let Some((collection, attempt)) = self.attempt(bucket) else {
             return self.pause(at, 5_000, 50_000);
         };
         let mut blocks = Vec::new();
@@ -259,7 +207,13 @@ impl World {
             }
         }
         self.bodies.insert(etag_of(attempt.id), bytes.clone());
+        let silence = match self.random.chance(SILENT) {
+            true => self.random.between(100_000, 1_500_000),
+            false => 0,
+        };
         self.clients[at].put = Some(Put {
+            bucket,
+            chain: bucket.chain,
             key: key.to_owned(),
             part,
             bytes,
@@ -270,6 +224,7 @@ impl World {
                 upload: part.map(|(upload, _)| upload),
             },
             conditions,
+            silence,
             is_spread: false,
             has_rows: false,
             tries: 0,
@@ -277,14 +232,14 @@ impl World {
         self.go_on_with_put(at);
     }
 
-    fn attempt(&mut self) -> Option<(CollectionId, Attempt)> {
+    fn attempt(&mut self, bucket: Bucket) -> Option<(CollectionId, Attempt)> {
         let member = self.random.below(MEMBERS);
-        if !self.chain.is_reached(member, self.now) {
+        if !self.chains[self.on].is_reached(member, self.now) {
             return None;
         }
         let id = self.random.name();
-        let here = &self.chain.members[member];
-        let collection = self.context(&here.state, 0).collection?;
+        let here = &self.chains[self.on].members[member];
+        let collection = self.context(&here.state, 0, Some(bucket)).collection?;
         let begun = here.log[..here.applied].last().map(|entry| entry.id)?;
         let attempt = blocks::attempt(&here.state, collection, id, begun);
         Some((collection, attempt.expect(READABLE)?))
@@ -295,8 +250,15 @@ impl World {
             return;
         };
         if put.blocks.is_empty() || put.has_rows {
+            if let Some(now) = &mut self.clients[at].put
+                && 0 < now.silence
+            {
+                now.silence = 0;
+                return self.plan(self.now + put.silence, Event::Client(at));
+            }
             return self.commit_put(at, &put);
         }
+        self.on = put.bucket.chain;
         if !put.is_spread {
             for (id, bytes) in &put.blocks {
                 self.spread(*id, bytes);
@@ -313,11 +275,11 @@ impl World {
         });
         let command = blocks::Command::Put(Rows {
             owner: put.owner,
-            chain: CHAIN,
+            chain: chain_id(put.bucket.chain),
             number: self.random.number(),
             blocks: rows.collect(),
         });
-        self.call(at, command.into(), Purpose::Rows);
+        self.call(at, None, command.into(), Purpose::Rows);
     }
 
     /// Bytes go to all members.
@@ -329,15 +291,17 @@ impl World {
             };
             for time in self.arrivals(true) {
                 let event = Event::Bytes(member, id, copied.clone(), false);
-                self.queue.plan(time, event);
+                self.plan(time, event);
             }
         }
     }
 
+    /// The request names the bucket, which may be another one of that name by now.
     fn commit_put(&mut self, at: usize, put: &Put) {
+        let bucket = self.look_up(put.bucket.name).unwrap_or(put.bucket);
         let blocks = put.blocks.iter().map(|(id, bytes)| Block {
             id: *id,
-            chain: CHAIN,
+            chain: chain_id(put.chain),
             size: bytes.len() as u32,
         });
         let content = match put.blocks.is_empty() {
@@ -347,7 +311,7 @@ impl World {
         let (attempt, etag) = (put.owner.attempt, etag_of(put.owner.attempt.id));
         let command = match put.part {
             None => Command::PutObject(Box::new(PutObject {
-                bucket: BUCKET.to_owned(),
+                bucket: bucket.name.to_owned(),
                 key: put.key.clone(),
                 attempt,
                 content,
@@ -358,7 +322,7 @@ impl World {
                 conditions: put.conditions.clone(),
             })),
             Some((upload, number)) => Command::PutPart(PutPart {
-                of: upload_of(&put.key, upload),
+                of: upload_of(bucket, &put.key, upload),
                 number,
                 attempt,
                 content,
@@ -366,156 +330,17 @@ impl World {
                 checksum: None,
             }),
         };
-        self.call_s3(at, command, Purpose::Commit);
-    }
-
-    pub(super) fn call_s3(&mut self, at: usize, command: Command, purpose: Purpose) {
-        let seed = self.random.name();
-        let request = s3::Request::of(&self.account, seed, command);
-        self.call(at, request.into(), purpose);
-    }
-
-    fn call(&mut self, at: usize, request: Request, purpose: Purpose) {
-        let call = self.calls.len();
-        // A node sends a commit once: it is late, or lost. Rows, and what ends an upload, are
-        // asked again.
-        let may_repeat = match purpose {
-            Purpose::Rows | Purpose::Complete | Purpose::Abort => true,
-            Purpose::Commit | Purpose::Create | Purpose::Delete => false,
-        };
-        self.calls.push(Call {
-            client: at,
-            request,
-            purpose,
-            is_over: false,
-        });
-        self.count("calls");
-        self.clients[at].call = Some(call);
-        for time in self.arrivals(may_repeat) {
-            self.queue.plan(time, Event::Call(call));
-        }
-        self.queue.plan(self.now + PATIENCE, Event::Deadline(call));
-    }
-
-    pub(super) fn pause(&mut self, at: usize, least: u64, most: u64) {
-        let pause = self.random.skewed(least, most);
-        self.queue.plan(self.now + pause, Event::Client(at));
-    }
-
-    /// Whether a call is still waited for; then it is not any more.
-    fn ends(&mut self, call: usize) -> Option<usize> {
-        let is_over = std::mem::replace(&mut self.calls[call].is_over, true);
-        let at = self.calls[call].client;
-        (!is_over).then(|| {
-            self.clients[at].call = None;
-            at
-        })
-    }
-
-    /// A client waits no longer: it does not know what came of its call.
-    pub(super) fn give_up(&mut self, call: usize) {
-        let Some(at) = self.ends(call) else {
-            return;
-        };
-        self.count("unknown");
-        self.give_up_put(at);
-        match self.calls[call].purpose {
-            // It is asked again.
-            Purpose::Complete if self.random.chance(700) => {}
-            Purpose::Complete | Purpose::Abort => self.clients[at].upload = None,
-            _ => {}
-        }
-        self.pause(at, 1_000, 40_000);
-    }
-
-    /// The body of a client will not be committed: its rows go soon, or with their leases.
-    fn give_up_put(&mut self, at: usize) {
-        let Some(put) = self.clients[at].put.take() else {
-            return;
-        };
-        if self.random.chance(600) {
-            let ids = put.blocks.iter().map(|(id, _)| *id).collect();
-            self.tell(Event::GiveUp(ids));
-        }
-    }
-
-    pub(super) fn answer(&mut self, call: usize, outcome: Outcome) {
-        let Some(at) = self.ends(call) else {
-            return;
-        };
-        let purpose = self.calls[call].purpose;
-        match (purpose, outcome) {
-            (Purpose::Rows, Ok(_)) => {
-                if let Some(put) = &mut self.clients[at].put {
-                    put.has_rows = true;
-                }
-            }
-            (Purpose::Rows, Err(_)) => {
-                let put = self.clients[at].put.as_mut();
-                let tries = put.map_or(TRIES, |put| {
-                    put.tries += 1;
-                    put.is_spread = false;
-                    put.tries
-                });
-                if TRIES <= tries {
-                    self.give_up_put(at);
-                }
-            }
-            (Purpose::Commit, Ok(request::Reply::S3(_))) => {
-                self.count("acknowledged");
-                let client = &mut self.clients[at];
-                let put = client.put.take();
-                if let Some((put, (_, number))) = put.and_then(|it| it.part.map(|part| (it, part)))
-                    && let Some(upload) = &mut client.upload
-                {
-                    upload.left.retain(|it| *it != number);
-                    upload.done.insert(number, etag_of(put.owner.attempt.id));
-                }
-            }
-            (Purpose::Commit, _) => {
-                self.count("refused");
-                self.give_up_put(at);
-                self.clients[at].upload = None;
-            }
-            (Purpose::Create, Ok(request::Reply::S3(Reply::Upload(id)))) => {
-                let Request::S3(request) = &self.calls[call].request else {
-                    return;
-                };
-                let Command::CreateUpload(create) = &request.command else {
-                    return;
-                };
-                let key = create.key.clone();
-                let left = (1..=1 + self.random.below(3) as u32).rev().collect();
-                self.clients[at].upload = Some(Upload {
-                    id,
-                    key,
-                    left,
-                    done: BTreeMap::new(),
-                    completions: 0,
-                });
-            }
-            (Purpose::Complete | Purpose::Abort, _) => {
-                // A part is put once more, though nothing is open any more, now and then.
-                let upload = self.clients[at].upload.take();
-                if let Some(upload) = upload.filter(|it| it.completions == 0)
-                    && self.random.chance(300)
-                {
-                    self.clients[at].upload = Some(Upload {
-                        left: vec![1],
-                        completions: 1,
-                        ..upload
-                    });
-                }
-            }
-            _ => {}
-        }
-        self.pause(at, 1_000, 60_000);
+        self.call_s3(at, bucket, command, Purpose::Commit);
     }
 }
 
-pub(super) fn upload_of(key: &str, upload: u128) -> OneUpload {
+fn chain_id(on: usize) -> ChainId {
+    ChainId(u32::try_from(on).expect("there are few chains"))
+}
+
+pub(super) fn upload_of(bucket: Bucket, key: &str, upload: u128) -> OneUpload {
     OneUpload {
-        bucket: BUCKET.to_owned(),
+        bucket: bucket.name.to_owned(),
         key: key.to_owned(),
         upload,
     }

@@ -3,15 +3,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fader_chain::EntryId;
+use fader_chain::{ChainId, EntryId};
 use fader_services::blocks::{self, Fenced, GarbageAt, Row};
+use fader_services::catalog;
 use fader_services::request::{self, Outcome, Request};
 use fader_services::s3;
-use fader_services::s3::command::{Extent, List, OneUpload};
+use fader_services::s3::command::{Extent, List};
 use fader_services::s3::reply::Entry as Listed;
+use fader_services::steps::Heard;
 
+use super::buckets::Bucket;
 use super::chain::Deed;
-use super::{BUCKET, CHAIN, Event, LEASE_MS, LOOK, READABLE, Rule, WAIT_MS, World};
+use super::clients::upload_of;
+use super::{Event, LEASE_MS, LOOK, READABLE, Rule, WAIT_MS, World};
 
 /// How long something that was asked is not asked again, in microseconds.
 const AGAIN: u64 = 1_000_000;
@@ -23,18 +27,21 @@ const ROWS: usize = 16;
 /// Something that a node asks for itself.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
+    of: Option<Bucket>,
     pub(super) request: Request,
     then: Then,
 }
 
 /// What is done with the answer.
 #[derive(Clone, Debug)]
-enum Then {
+pub(super) enum Then {
     Nothing,
     /// It is a fence of this row.
     Judge(u128, Row),
     /// The next is asked.
     Next(Request),
+    /// A finisher hears what came of what it asked: of a step to be taken, or settled.
+    Finish(usize, u64, bool),
 }
 
 /// What the head's process remembers.
@@ -51,21 +58,22 @@ pub(super) struct Collector {
 impl World {
     /// The head looks for what is to go.
     pub(super) fn look(&mut self) {
-        self.queue.plan(self.now + LOOK, Event::Look);
-        let head = self.chain.head();
-        if !self.chain.is_reached(head, self.now) {
+        self.plan(self.now + LOOK, Event::Look);
+        let head = self.chains[self.on].head();
+        if !self.chains[self.on].is_reached(head, self.now) {
             return;
         }
-        let of = (head, self.chain.members[head].life);
-        if self.collector.of != of {
+        let of = (head, self.chains[self.on].members[head].life);
+        if self.collectors[self.on].of != of {
             // A new head begins anew.
-            self.collector = Collector {
+            self.collectors[self.on] = Collector {
                 of,
                 ..Collector::default()
             };
         }
         self.look_for_garbage();
         self.look_for_leases();
+        self.look_for_steps();
         self.move_notes();
         self.upkeep();
         if self.is_calm() {
@@ -74,7 +82,7 @@ impl World {
     }
 
     fn monotonic_ms(&self) -> u64 {
-        let clock = &self.chain.head_member().clock;
+        let clock = &self.chains[self.on].head_member().clock;
         match self.has(Rule::Monotonic) {
             true => clock.steady(self.now) / 1_000,
             false => clock.read(self.now).wall,
@@ -82,15 +90,15 @@ impl World {
     }
 
     fn look_for_garbage(&mut self) {
-        let head = self.chain.head_member();
+        let head = self.chains[self.on].head_member();
         let (applied, now_ms) = (head.applied, self.monotonic_ms());
         // What all members show that are in the configuration.
         let floor = match self.has(Rule::WaitFromFloor) {
-            true => head.floor.min(self.chain.floor),
+            true => head.floor.min(self.chains[self.on].floor),
             false => usize::MAX,
         };
         let garbage = blocks::garbage(&head.state, None, usize::MAX).expect(READABLE);
-        let waiting = &mut self.collector.waiting;
+        let waiting = &mut self.collectors[self.on].waiting;
         waiting.retain(|at, _| garbage.contains(at));
         let mut over = Vec::new();
         for at in garbage {
@@ -107,7 +115,7 @@ impl World {
             if !self.may_ask(format!("{at:?}")) {
                 continue;
             }
-            let state = &self.chain.head_member().state;
+            let state = &self.chains[self.on].head_member().state;
             let Some(removal) = blocks::removal(state, at).expect(READABLE) else {
                 continue;
             };
@@ -119,8 +127,8 @@ impl World {
     }
 
     fn look_for_leases(&mut self) {
-        let head = self.chain.head_member();
-        let wall_ms = self.chain.wall_ms(self.now);
+        let head = self.chains[self.on].head_member();
+        let wall_ms = self.chains[self.on].wall_ms(self.now);
         let due = blocks::due(&head.state, None, wall_ms, 64).expect(READABLE);
         let ids: Vec<u128> = due.into_iter().map(|(_, id)| id).collect();
         self.fence_all(&ids);
@@ -128,7 +136,7 @@ impl World {
 
     /// Asks what becomes of blocks whose leases are over, or whose puts were given up.
     pub(super) fn fence_all(&mut self, ids: &[u128]) {
-        let state = &self.chain.head_member().state;
+        let state = &self.chains[self.on].head_member().state;
         for (id, row) in blocks::leased(state, ids).expect(READABLE) {
             if !self.may_ask(format!("{id} {}", row.number)) {
                 continue;
@@ -153,24 +161,26 @@ impl World {
     }
 
     fn move_notes(&mut self) {
-        let now_ms = self.chain.head_member().clock.steady(self.now) / 1_000;
-        let newest = self.collector.samples.back().map(|(at, _)| *at);
+        let now_ms = self.chains[self.on].head_member().clock.steady(self.now) / 1_000;
+        let newest = self.collectors[self.on].samples.back().map(|(at, _)| *at);
         if newest.is_some_and(|at| now_ms < at + SAMPLE_MS) {
             return;
         }
-        let committed = self.chain.id_at(self.chain.commits);
-        self.collector.samples.push_back((now_ms, committed));
+        let committed = self.chains[self.on].id_at(self.chains[self.on].commits);
+        self.collectors[self.on]
+            .samples
+            .push_back((now_ms, committed));
         let mut note = None;
-        while let Some((at, id)) = self.collector.samples.front()
+        while let Some((at, id)) = self.collectors[self.on].samples.front()
             && at + LEASE_MS <= now_ms
         {
             note = Some(*id);
-            self.collector.samples.pop_front();
+            self.collectors[self.on].samples.pop_front();
         }
         let Some(note) = note else {
             return;
         };
-        let asked = blocks::notes(&self.chain.head_member().state, note);
+        let asked = blocks::notes(&self.chains[self.on].head_member().state, note);
         for request in asked.expect(READABLE) {
             self.count("notes");
             self.send_ask(request, Then::Nothing);
@@ -178,45 +188,52 @@ impl World {
     }
 
     fn upkeep(&mut self) {
-        let (view, now_ms) = (&self.chain.newest, self.chain.wall_ms(self.now));
-        let changes = request::upkeep(view, &self.limits, &self.guards, CHAIN, now_ms, ROWS);
-        let changes = changes.expect(READABLE);
+        let (view, now_ms) = (
+            &self.chains[self.on].newest,
+            self.chains[self.on].wall_ms(self.now),
+        );
+        let chain = ChainId(u32::try_from(self.on).expect("there are few chains"));
+        let changes = request::upkeep(view, &self.limits, &self.guards, chain, now_ms, ROWS);
+        let mut changes = changes.expect(READABLE);
+        if changes.is_empty() {
+            changes = catalog::purge(view, ROWS).expect(READABLE);
+        }
         if !changes.is_empty() {
-            self.chain.append(changes, Deed::Upkeep);
+            self.chains[self.on].append(changes, Deed::Upkeep);
         }
     }
 
     /// Uploads that clients left open end with the run.
     fn abort_uploads(&mut self) {
-        let list = s3::Command::ListUploads(List {
-            bucket: BUCKET.to_owned(),
-            ..List::default()
-        });
-        let Some(s3::Reply::Page(page)) = self.show(&self.chain.committed, list) else {
-            return;
-        };
-        for entry in page.entries {
-            if let Listed::Upload { key, id, .. } = entry
-                && self.may_ask(format!("upload {id}"))
-            {
-                let abort = s3::Command::AbortUpload(OneUpload {
-                    bucket: BUCKET.to_owned(),
-                    key,
-                    upload: id,
-                });
-                let request = s3::Request::of(&self.account, 0, abort);
-                self.send_ask(Request::S3(request), Then::Nothing);
+        for bucket in self.ledger.on(self.on) {
+            let list = s3::Command::ListUploads(List {
+                bucket: bucket.name.to_owned(),
+                ..List::default()
+            });
+            let page = self.show(&self.chains[self.on].committed, bucket, list);
+            let Some(s3::Reply::Page(page)) = page else {
+                continue;
+            };
+            for entry in page.entries {
+                if let Listed::Upload { key, id, .. } = entry
+                    && self.may_ask(format!("upload {id}"))
+                {
+                    let abort = s3::Command::AbortUpload(upload_of(bucket, &key, id));
+                    let request = s3::Request::of(&self.account, 0, abort);
+                    self.send_ask_of(Some(bucket), Request::S3(request), Then::Nothing);
+                }
             }
         }
     }
 
-    /// What a view of the bucket says to a read.
+    /// What a view of a bucket says to a read.
     pub(super) fn show(
         &self,
         view: &fader_services::MapView,
+        bucket: Bucket,
         command: s3::Command,
     ) -> Option<s3::Reply> {
-        let context = self.context(view, 0);
+        let context = self.context(view, 0, Some(bucket));
         let request = Request::S3(s3::Request::of(&self.account, 0, command));
         match request.answer(view, &context) {
             Ok(request::Reply::S3(reply)) => Some(reply),
@@ -224,21 +241,25 @@ impl World {
         }
     }
 
-    fn may_ask(&mut self, what: String) -> bool {
+    pub(super) fn may_ask(&mut self, what: String) -> bool {
         let now = self.now;
-        let last = self.collector.asked.get(&what);
+        let last = self.collectors[self.on].asked.get(&what);
         let may = last.is_none_or(|last| last + AGAIN <= now);
         if may {
-            self.collector.asked.insert(what, now);
+            self.collectors[self.on].asked.insert(what, now);
         }
         may
     }
 
-    fn send_ask(&mut self, request: Request, then: Then) {
+    pub(super) fn send_ask(&mut self, request: Request, then: Then) {
+        self.send_ask_of(None, request, then);
+    }
+
+    fn send_ask_of(&mut self, of: Option<Bucket>, request: Request, then: Then) {
         let ask = self.asks.len();
-        self.asks.push(Ask { request, then });
+        self.asks.push(Ask { of, request, then });
         for time in self.arrivals(true) {
-            self.queue.plan(time, Event::Ask(ask));
+            self.plan(time, Event::Ask(ask));
         }
     }
 
@@ -249,9 +270,10 @@ impl World {
 
     /// What was asked reaches the head.
     pub(super) fn ask(&mut self, ask: usize) {
-        if self.chain.is_reached(self.chain.head(), self.now) {
-            let request = self.asks[ask].request.clone();
-            self.decide(&request, |outcome| Deed::Node(ask, outcome));
+        let chain = &self.chains[self.on];
+        if chain.is_reached(chain.head(), self.now) {
+            let (request, of) = (self.asks[ask].request.clone(), self.asks[ask].of);
+            self.decide(&request, of, |outcome| Deed::Node(ask, outcome));
         }
     }
 
@@ -266,6 +288,14 @@ impl World {
             }
             Then::Next(request) if outcome.is_ok() => self.send_ask(request, Then::Nothing),
             Then::Next(_) => {}
+            Then::Finish(finisher, asked, is_take) => {
+                let heard = match outcome {
+                    Ok(request::Reply::Step(taken)) if is_take => Heard::Taken(taken.clone()),
+                    Ok(_) => Heard::Settled,
+                    Err(_) => Heard::Nothing,
+                };
+                self.hear_step(finisher, asked, heard);
+            }
         }
     }
 
@@ -273,18 +303,19 @@ impl World {
     pub(super) fn object(
         &self,
         view: &fader_services::MapView,
+        bucket: Bucket,
         key: &str,
         version: Option<s3::rows::VersionId>,
     ) -> Option<s3::reply::Found> {
         let get = s3::command::GetObject {
-            bucket: BUCKET.to_owned(),
+            bucket: bucket.name.to_owned(),
             key: key.to_owned(),
             version,
             conditions: s3::conditions::ReadConditions::default(),
             extent: Extent::From(0),
             action: s3::Action::GetObject,
         };
-        match self.show(view, s3::Command::GetObject(get)) {
+        match self.show(view, bucket, s3::Command::GetObject(get)) {
             Some(s3::Reply::Object(found)) => Some(*found),
             _ => None,
         }

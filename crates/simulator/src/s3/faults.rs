@@ -13,20 +13,20 @@ const STEP_MS: u64 = 4_000;
 impl World {
     /// The controller looks around.
     pub(super) fn control(&mut self) {
-        let was_head = self.chain.head();
-        let mut is_other = self.chain.leave_out(self.now, MISSED);
+        let was_head = self.chains[self.on].head();
+        let mut is_other = self.chains[self.on].leave_out(self.now, MISSED);
         if !is_other
-            && let Some(back) = self.chain.joiner(self.now)
+            && let Some(back) = self.chains[self.on].joiner(self.now)
             && self.may_join(back)
         {
-            self.chain.members[back].gone.clear();
-            self.chain.join(back);
+            self.chains[self.on].members[back].gone.clear();
+            self.chains[self.on].join(back);
             self.count("joins");
             is_other = true;
         }
         if is_other {
             self.count("epochs");
-            if self.chain.head() != was_head {
+            if self.chains[self.on].head() != was_head {
                 self.count("failovers");
             }
             self.commit_all();
@@ -35,28 +35,31 @@ impl World {
 
     /// The head sends its log to those that have not all of it, and what is committed.
     pub(super) fn send_log(&mut self) {
-        let (head, epoch) = (self.chain.head(), self.chain.epoch);
-        if !self.chain.members[head].is_up {
+        let (head, epoch) = (self.chains[self.on].head(), self.chains[self.on].epoch);
+        if !self.chains[self.on].members[head].is_up {
             return;
         }
-        let known = (self.chain.commits, self.chain.raise_floor());
-        for member in self.chain.seats.clone() {
-            let from = self.chain.members[member].acknowledged;
-            let log = self.chain.members[head].log[from..].to_vec();
+        let known = (
+            self.chains[self.on].commits,
+            self.chains[self.on].raise_floor(),
+        );
+        for member in self.chains[self.on].seats.clone() {
+            let from = self.chains[self.on].members[member].acknowledged;
+            let log = self.chains[self.on].members[head].log[from..].to_vec();
             if let Some(time) = self.travel(20) {
-                self.queue
-                    .plan(time, Event::Log((member, epoch), from, log, known));
+                self.plan(time, Event::Log((member, epoch), from, log, known));
             }
         }
     }
 
     /// Whether a member hears the head, and the head it.
     fn is_open(&self, member: usize) -> bool {
-        let head = self.chain.head();
+        let head = self.chains[self.on].head();
         match member == head {
-            true => self.chain.members[head].is_up,
+            true => self.chains[self.on].members[head].is_up,
             false => {
-                self.chain.is_reached(member, self.now) && self.chain.is_reached(head, self.now)
+                self.chains[self.on].is_reached(member, self.now)
+                    && self.chains[self.on].is_reached(head, self.now)
             }
         }
     }
@@ -71,11 +74,11 @@ impl World {
         commits: usize,
         floor: usize,
     ) {
-        if self.chain.epoch != epoch || !self.is_open(member) {
+        if self.chains[self.on].epoch != epoch || !self.is_open(member) {
             return;
         }
         let (gates, syncs) = (self.has(Rule::Gate), self.has(Rule::SyncBytes));
-        let length = self.chain.hear(member, from, log, |here, entry| {
+        let length = self.chains[self.on].hear(member, from, log, |here, entry| {
             if !gates {
                 return true;
             }
@@ -88,36 +91,34 @@ impl World {
             here.wanted.extend(&lacking);
             lacking.is_empty()
         });
-        let here = &mut self.chain.members[member];
+        let here = &mut self.chains[self.on].members[member];
         here.floor = here.floor.max(floor);
         if here.slow_until <= self.now {
             here.apply_to(commits);
         }
         let life = here.life;
         let delay = self.random.skewed(100, 3_000);
-        self.queue
-            .plan(self.now + delay, Event::Synced(member, life, length));
+        self.plan(self.now + delay, Event::Synced(member, life, length));
     }
 
     pub(super) fn synced(&mut self, member: usize, life: u64, length: usize) {
-        let epoch = self.chain.epoch;
-        let here = &mut self.chain.members[member];
+        let epoch = self.chains[self.on].epoch;
+        let here = &mut self.chains[self.on].members[member];
         if here.life != life || !here.is_up {
             return;
         }
         here.synced = here.synced.max(length.min(here.log.len()));
         let length = here.synced;
         if let Some(time) = self.travel(20) {
-            self.queue
-                .plan(time, Event::Acknowledged(member, epoch, length));
+            self.plan(time, Event::Acknowledged(member, epoch, length));
         }
     }
 
     pub(super) fn acknowledged(&mut self, member: usize, epoch: u64, length: usize) {
-        if self.chain.epoch != epoch || !self.is_open(member) {
+        if self.chains[self.on].epoch != epoch || !self.is_open(member) {
             return;
         }
-        let here = &mut self.chain.members[member];
+        let here = &mut self.chains[self.on].members[member];
         here.acknowledged = here.acknowledged.max(length.min(here.log.len()));
         self.commit_all();
     }
@@ -127,22 +128,22 @@ impl World {
             return;
         }
         let pause = self.random.between(100_000, 700_000);
-        self.queue.plan(self.now + pause, Event::Fault);
+        self.plan(self.now + pause, Event::Fault);
         let member = self.random.below(MEMBERS);
         let until = self.now + self.random.between(DOWN.0, DOWN.1);
         let until = until.min(CALM);
         match self.random.below(10) {
             0 | 1 => {
                 let ahead = self.random.between(0, 2 * STEP_MS).cast_signed();
-                self.chain.members[member].clock.ahead_ms = ahead - STEP_MS.cast_signed();
+                self.chains[self.on].members[member].clock.ahead_ms = ahead - STEP_MS.cast_signed();
                 self.count("clock steps");
             }
             2 => {
-                self.chain.members[member].slow_until = until;
+                self.chains[self.on].members[member].slow_until = until;
                 self.count("slow members");
             }
             3 => {
-                self.chain.members[member].cut_until = until;
+                self.chains[self.on].members[member].cut_until = until;
                 self.count("partitions");
             }
             4 | 5 if !self.wipes => self.damage(member),
@@ -151,7 +152,7 @@ impl World {
                 self.count("wipes");
             }
             6 | 7 => {
-                self.crash(self.chain.head(), until, false);
+                self.crash(self.chains[self.on].head(), until, false);
                 self.count("crashes");
             }
             _ => {
@@ -163,30 +164,32 @@ impl World {
     }
 
     fn crash(&mut self, member: usize, until: u64, is_wiped: bool) {
-        if !self.chain.members[member].is_up {
+        if !self.chains[self.on].members[member].is_up {
             return;
         }
-        self.chain.crash(member, is_wiped, &mut self.random);
-        let life = self.chain.members[member].life;
-        self.queue.plan(until, Event::Start(member, life));
+        self.chains[self.on].crash(member, is_wiped, &mut self.random);
+        let life = self.chains[self.on].members[member].life;
+        self.plan(until, Event::Start(member, life));
     }
 
     /// Whether the other two have everything, and go on.
     fn may_wipe(&self, member: usize) -> bool {
         let others = (0..MEMBERS).filter(|at| *at != member);
-        others
-            .clone()
-            .all(|at| self.chain.is_reached(at, self.now) && self.chain.seats.contains(&at))
+        others.clone().all(|at| {
+            self.chains[self.on].is_reached(at, self.now)
+                && self.chains[self.on].seats.contains(&at)
+        })
     }
 
     /// A byte of a block is another one, at a member; a third one has it as it was.
     fn damage(&mut self, member: usize) {
         let sound = |at: usize, id: &u128| {
-            let held = self.chain.members[at].blocks.get(id);
+            let held = self.chains[self.on].members[at].blocks.get(id);
             held.is_some_and(|held| held.is_durable && held.is_sound())
         };
-        let all = self.chain.members[member].blocks.keys().copied();
-        let counted = (0..MEMBERS).filter(|at| *at != member && self.chain.seats.contains(at));
+        let all = self.chains[self.on].members[member].blocks.keys().copied();
+        let counted =
+            (0..MEMBERS).filter(|at| *at != member && self.chains[self.on].seats.contains(at));
         let counted: Vec<usize> = counted.collect();
         let candidates =
             all.filter(|id| sound(member, id) && counted.iter().any(|at| sound(*at, id)));
@@ -201,7 +204,7 @@ impl World {
         let is_twice = second.len() == 2 && self.random.chance(800);
         let victims = std::iter::once(member).chain(is_twice.then(|| second[0]));
         for (number, victim) in (1..).zip(victims.collect::<Vec<_>>()) {
-            if let Some(held) = self.chain.members[victim].blocks.get_mut(&id) {
+            if let Some(held) = self.chains[self.on].members[victim].blocks.get_mut(&id) {
                 let mut bytes = held.bytes.to_vec();
                 bytes[0] ^= number;
                 held.bytes = bytes.into();
@@ -211,18 +214,19 @@ impl World {
     }
 
     pub(super) fn start(&mut self, member: usize, life: u64) {
-        if self.chain.members[member].life != life {
+        if self.chains[self.on].members[member].life != life {
             return;
         }
-        if self.chain.members[member].is_empty && self.chain.seats.contains(&member) {
+        if self.chains[self.on].members[member].is_empty
+            && self.chains[self.on].seats.contains(&member)
+        {
             // It is left out first.
-            self.queue
-                .plan(self.now + MISSED, Event::Start(member, life));
+            self.plan(self.now + MISSED, Event::Start(member, life));
             return;
         }
-        self.chain.members[member].is_up = true;
-        if self.chain.seats.contains(&member) {
-            self.chain.begin_epoch();
+        self.chains[self.on].members[member].is_up = true;
+        if self.chains[self.on].seats.contains(&member) {
+            self.chains[self.on].begin_epoch();
         }
     }
 }

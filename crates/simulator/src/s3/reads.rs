@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use fader_services::CollectionId;
+use fader_services::blocks::Block;
 use fader_services::s3;
 use fader_services::s3::command::List;
 use fader_services::s3::reply::{Entry, Piece};
 
+use super::buckets::{Bucket, ByCollection};
 use super::chain::MEMBERS;
-use super::{BUCKET, Event, Rule, World};
+use super::{Event, Rule, World};
 
 /// How long a read may take: less than garbage waits, in microseconds.
 const READ: u64 = 1_200_000;
@@ -17,6 +20,7 @@ const PATIENCE: u64 = 1_000_000;
 /// A read of an object, or of the list of all.
 #[derive(Debug)]
 pub(super) struct Read {
+    bucket: Bucket,
     key: Option<&'static str>,
     member: usize,
     is_strong: bool,
@@ -30,19 +34,20 @@ pub(super) struct Read {
 
 impl World {
     /// Begins a read at a member that serves.
-    pub(super) fn begin_read(&mut self, key: Option<&'static str>) {
-        let member = *self.random.pick(&self.chain.seats.clone());
+    pub(super) fn begin_read(&mut self, bucket: Bucket, key: Option<&'static str>) {
+        let member = *self.random.pick(&self.chains[self.on].seats.clone());
         let read = self.reads.len();
         self.reads.push(Read {
+            bucket,
             key,
             member,
             is_strong: key.is_none() || self.random.chance(600),
             began: self.now,
-            commits: self.chain.commits,
+            commits: self.chains[self.on].commits,
             found: None,
             bytes: Vec::new(),
         });
-        self.queue.plan(self.now + 500, Event::Read(read));
+        self.plan(self.now + 500, Event::Read(read));
     }
 
     pub(super) fn read_on(&mut self, read: usize) {
@@ -54,6 +59,7 @@ impl World {
 
     fn answer_read(&mut self, read: usize) {
         let Read {
+            bucket,
             key,
             member,
             is_strong,
@@ -61,24 +67,25 @@ impl World {
             commits,
             ..
         } = self.reads[read];
-        let here = &self.chain.members[member];
-        if !self.chain.serves(member) || began + PATIENCE < self.now {
+        let here = &self.chains[self.on].members[member];
+        if !self.chains[self.on].serves(member) || began + PATIENCE < self.now {
             return;
         }
         if is_strong && here.applied < commits && self.has(Rule::Fresh) {
-            return self.queue.plan(self.now + 3_000, Event::Read(read));
+            return self.plan(self.now + 3_000, Event::Read(read));
         }
         let Some(key) = key else {
-            return self.answer_list(member, commits);
+            return self.answer_list(bucket, member, commits);
         };
-        let found = self.object(&here.state, key, None);
+        let found = self.object(&here.state, bucket, key, None);
         let etag = found
             .as_ref()
             .and_then(|found| found.object().map(|object| object.etag.clone()));
         if is_strong {
+            let at = (bucket.collection, key.to_owned());
             let is_shown = self
                 .shown_since(commits)
-                .any(|all| all.get(key) == etag.as_ref());
+                .any(|all| all.get(&at) == etag.as_ref());
             if !is_shown {
                 return self.fail("linear", &format!("a read of {key} shows {etag:?}"));
             }
@@ -87,34 +94,40 @@ impl World {
         if let (Some(found), Some(etag)) = (found, etag) {
             let pieces = found.extent.pieces.into();
             self.reads[read].found = Some((self.now, etag, pieces));
-            self.queue.plan(self.now + 100, Event::Read(read));
+            self.plan(self.now + 100, Event::Read(read));
         }
     }
 
-    /// What the bucket showed from this commit on.
-    fn shown_since(&self, commits: usize) -> impl Iterator<Item = &BTreeMap<String, String>> {
-        let since = commits.min(self.chain.commits);
-        self.model.history[since..].iter().map(|it| &**it)
+    /// What the buckets of a chain showed from this commit on.
+    fn shown_since(&self, commits: usize) -> impl Iterator<Item = &ByCollection<String>> {
+        let since = commits.min(self.chains[self.on].commits);
+        self.models[self.on].history[since..].iter().map(|it| &**it)
     }
 
-    fn answer_list(&mut self, member: usize, commits: usize) {
+    fn answer_list(&mut self, bucket: Bucket, member: usize, commits: usize) {
         let list = s3::Command::ListObjects(List {
-            bucket: BUCKET.to_owned(),
+            bucket: bucket.name.to_owned(),
             ..List::default()
         });
-        let state = &self.chain.members[member].state;
-        let Some(s3::Reply::Page(page)) = self.show(state, list) else {
-            return self.fail("linear", "a list is not answered");
-        };
-        let listed = page.entries.into_iter().filter_map(|entry| match entry {
-            Entry::Version { key, version, .. } => {
-                let etag = version.object().map(|object| object.etag.clone());
-                etag.map(|etag| (key, etag))
-            }
+        let state = &self.chains[self.on].members[member].state;
+        let page = match self.show(state, bucket, list) {
+            Some(s3::Reply::Page(page)) => Some(page.entries),
             _ => None,
+        };
+        let listed = page.map(|entries| {
+            let all = entries.into_iter().filter_map(|entry| match entry {
+                Entry::Version { key, version, .. } => {
+                    let etag = version.object().map(|object| object.etag.clone());
+                    etag.map(|etag| (key, etag))
+                }
+                _ => None,
+            });
+            all.collect::<BTreeMap<String, String>>()
         });
-        let listed: BTreeMap<String, String> = listed.collect();
-        if !self.shown_since(commits).any(|all| *all == listed) {
+        if !self
+            .shown_since(commits)
+            .any(|all| listed_of(all, bucket.collection) == listed)
+        {
             return self.fail("linear", "a list shows what the bucket never was");
         }
         self.count("lists");
@@ -139,9 +152,9 @@ impl World {
                 return self.count("reads");
             }
             Some(Piece::Inline(bytes)) => self.reads[read].bytes.extend_from_slice(&bytes),
-            Some(Piece::Block(block)) => match self.bytes_of(block.id) {
+            Some(Piece::Block(block)) => match self.bytes_of(block) {
                 Ok(Some(bytes)) => self.reads[read].bytes.extend_from_slice(&bytes),
-                Ok(None) => return self.queue.plan(self.now + 20_000, Event::Read(read)),
+                Ok(None) => return self.plan(self.now + 20_000, Event::Read(read)),
                 Err(()) => {
                     let text = format!("a block of {etag} is gone while it is read");
                     return self.fail("read", &text);
@@ -150,12 +163,13 @@ impl World {
         }
         self.reads[read].found = Some((since, etag, pieces));
         let pause = self.random.skewed(1_000, 500_000);
-        self.queue.plan(self.now + pause, Event::Read(read));
+        self.plan(self.now + pause, Event::Read(read));
     }
 
     /// The bytes of a block, at any member that has them; nothing where none answers now.
-    fn bytes_of(&self, id: u128) -> Result<Option<bytes::Bytes>, ()> {
-        let all = (0..MEMBERS).map(|at| (at, self.chain.members[at].blocks.get(&id)));
+    fn bytes_of(&self, block: Block) -> Result<Option<bytes::Bytes>, ()> {
+        let chain = &self.chains[block.chain.0 as usize];
+        let all = (0..MEMBERS).map(|at| (at, chain.members[at].blocks.get(&block.id)));
         let holders: Vec<_> = all.filter_map(|(at, held)| Some((at, held?))).collect();
         if holders.is_empty() {
             return Err(());
@@ -163,8 +177,20 @@ impl World {
         let is_checked = self.has(Rule::CheckedRead);
         let mut answers = holders
             .into_iter()
-            .filter(|(at, _)| self.chain.is_reached(*at, self.now));
+            .filter(|(at, _)| chain.is_reached(*at, self.now));
         let found = answers.find(|(_, held)| held.is_sound() || !is_checked);
         Ok(found.map(|(_, held)| held.bytes.clone()))
     }
+}
+
+/// The objects of a bucket among those of all; nothing where it is not there.
+fn listed_of(
+    all: &ByCollection<String>,
+    collection: CollectionId,
+) -> Option<BTreeMap<String, String>> {
+    let of =
+        all.range((collection, String::new())..(CollectionId(collection.0 + 1), String::new()));
+    let mut of = of.map(|((_, key), etag)| (key.clone(), etag.clone()));
+    // Its own entry is first.
+    of.next().map(|_| of.collect())
 }

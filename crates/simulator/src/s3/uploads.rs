@@ -1,78 +1,74 @@
-//! Where objects come from beside puts: copies and uploads in parts; and the bucket itself.
+//! Where objects come from beside puts: copies and uploads in parts.
 
 use bytes::Bytes;
-use fader_services::catalog::{self, Name};
+use fader_chain::ChainId;
+use fader_services::catalog::Name;
 use fader_services::request::{self, Request};
-use fader_services::s3::command::{
-    CompleteUpload, CreateBucket, CreateUpload, ListedPart, PutSetting,
-};
+use fader_services::s3::command::{CompleteUpload, CreateUpload, ListedPart, PutSetting};
 use fader_services::s3::conditions::WriteConditions;
 use fader_services::s3::rows::Metadata;
 use fader_services::s3::settings::{Setting, Versioning};
 use fader_services::s3::{self, Command};
 use fader_services::service::Context;
-use fader_services::{Kind, MapView};
+use fader_services::{CollectionId, Kind, MapView};
 
-use super::chain::Deed;
-use super::clients::{Purpose, upload_of};
-use super::{BUCKET, CHAIN, KEYS, READABLE, Rule, World};
+use super::buckets::{Bucket, meant};
+use super::calls::Purpose;
+use super::clients::upload_of;
+use super::{KEYS, Rule, World};
 
 impl World {
-    pub(super) fn context(&self, view: &MapView, now_ms: u64) -> Context<'_, request::Limits> {
-        let name = Name::new(Kind::Bucket, &self.account, BUCKET);
-        let entry = catalog::collection(view, name).expect(READABLE);
+    /// What the chain knows of a request about a bucket; of its nodes' own it knows no bucket.
+    pub(super) fn context(
+        &self,
+        view: &MapView,
+        now_ms: u64,
+        of: Option<Bucket>,
+    ) -> Context<'_, request::Limits> {
+        let collection = of.and_then(|bucket| {
+            let name = Name::new(Kind::Bucket, &self.account, bucket.name);
+            let found = meant(view, name);
+            let is_meant = |it: &CollectionId| *it == bucket.collection;
+            found.filter(|it| is_meant(it) || !self.has(Rule::Collection))
+        });
         Context {
-            collection: entry.map(|entry| entry.collection),
+            collection,
             now_ms,
-            chain: CHAIN,
+            chain: ChainId(u32::try_from(self.on).expect("there are few chains")),
             guards: &self.guards,
             ..Context::new(&self.account, &self.limits)
         }
     }
 
-    /// Makes the bucket, at all members.
-    pub(super) fn create_bucket(&mut self) {
-        let create = Command::CreateBucket(CreateBucket {
-            bucket: BUCKET.to_owned(),
-            region: "us-east-1".to_owned(),
-            ..CreateBucket::default()
+    /// The bucket keeps versions from now on.
+    pub(super) fn set_versions(&mut self, bucket: Bucket) {
+        let set = Command::PutSetting(PutSetting {
+            bucket: bucket.name.to_owned(),
+            setting: Setting::Versioning(Versioning::Enabled),
         });
-        let mut commands = vec![create];
-        if self.is_versioned {
-            commands.push(Command::PutSetting(PutSetting {
-                bucket: BUCKET.to_owned(),
-                setting: Setting::Versioning(Versioning::Enabled),
-            }));
-        }
-        for (at, command) in commands.into_iter().enumerate() {
-            let request = Request::S3(s3::Request::of(&self.account, 7, command));
-            let refused = self.decide(&request, |_| Deed::Upkeep);
-            assert!(refused.is_none(), "it puts no blocks");
-            let entry = self.chain.members[0].log[at].clone();
-            for (member, here) in self.chain.members.iter_mut().enumerate() {
-                if member != 0 {
-                    here.log.push(entry.clone());
-                }
-                here.synced = at + 1;
-                here.acknowledged = at + 1;
-            }
-            self.commit_all();
-            for here in &mut self.chain.members {
-                here.apply_to(at + 1);
-            }
-        }
+        let request = Request::S3(s3::Request::of(&self.account, 7, set));
+        self.do_everywhere(Some(bucket), &request);
+        self.models[self.on].versioned.insert(bucket.collection);
     }
 
     /// Bytes are read from one object and put as another.
-    pub(super) fn copy(&mut self, at: usize, key: &str) {
-        let from = *self.random.pick(&KEYS);
-        let Some(found) = self.object(&self.chain.committed, from, None) else {
+    pub(super) fn copy(&mut self, at: usize, bucket: Bucket, key: &str) {
+        let key_there = *self.random.pick(&KEYS);
+        let from = self.some_bucket();
+        let found = from.and_then(|from| {
+            let there = &self.chains[from.chain].committed;
+            self.object(there, from, key_there, None)
+        });
+        let (Some(from), Some(found)) = (from, found) else {
             return self.pause(at, 5_000, 50_000);
         };
         let etag = found.object().map(|it| it.etag.clone()).unwrap_or_default();
         let bytes = self.bodies.get(&etag).cloned().unwrap_or_default();
-        self.begin_put(at, key, None, bytes, WriteConditions::default());
-        self.count("copies");
+        self.begin_put(at, bucket, key, None, bytes, WriteConditions::default());
+        self.count(match from.chain == bucket.chain {
+            true => "copies",
+            false => "copies between chains",
+        });
         if self.has(Rule::CopyBytes) {
             return;
         }
@@ -85,28 +81,40 @@ impl World {
         if let Some(put) = &mut self.clients[at].put {
             put.has_rows = !shared.is_empty();
             put.blocks = shared;
+            put.chain = from.chain;
         }
     }
 
     pub(super) fn go_on_with_upload(&mut self, at: usize, key: &str) {
         let Some(upload) = self.clients[at].upload.clone() else {
+            let Some(bucket) = self.some_bucket() else {
+                return self.pause(at, 5_000, 50_000);
+            };
             let create = Command::CreateUpload(CreateUpload {
-                bucket: BUCKET.to_owned(),
+                bucket: bucket.name.to_owned(),
                 key: key.to_owned(),
                 metadata: Metadata::default(),
                 acl: None,
                 algorithm: None,
             });
-            return self.call_s3(at, create, Purpose::Create);
+            return self.call_s3(at, bucket, create, Purpose::Create(bucket));
         };
+        let bucket = upload.bucket;
         if let Some(number) = upload.left.last() {
             let bytes = self.body();
             let part = Some((upload.id, *number));
-            return self.begin_put(at, &upload.key, part, bytes, WriteConditions::default());
+            return self.begin_put(
+                at,
+                bucket,
+                &upload.key,
+                part,
+                bytes,
+                WriteConditions::default(),
+            );
         }
-        let of = upload_of(&upload.key, upload.id);
+        let of = upload_of(bucket, &upload.key, upload.id);
         if self.random.chance(200) {
-            return self.call_s3(at, Command::AbortUpload(of), Purpose::Abort);
+            return self.call_s3(at, bucket, Command::AbortUpload(of), Purpose::Abort);
         }
         // One is left out, now and then.
         let is_left_out = self.random.chance(300) && 1 < upload.done.len();
@@ -123,6 +131,6 @@ impl World {
             size: None,
             conditions: WriteConditions::default(),
         });
-        self.call_s3(at, complete, Purpose::Complete);
+        self.call_s3(at, bucket, complete, Purpose::Complete);
     }
 }
