@@ -29,8 +29,10 @@ def run(chosen, folder):
     names = [f"n{number}" for number in range(1, chosen.nodes + 1)]
     network = Network([*names, *ensemble.names_of(chosen.zookeepers)])
     # Odd seeds have the one wiring, even ones the other; of each, every other one several chains.
+    # Of objects three of four have: their buckets come and go on several chains.
     wiring = ["star", "chain"][chosen.seed % 2]
-    chains = 2 * (chosen.seed // 2 % 2)
+    has_several = chosen.seed % 4 if chosen.service == "s3" else chosen.seed // 2 % 2
+    chains = 2 if has_several else 0
     print(f"{chosen.nodes} members, {chains} chains beside the system's, {wiring} wiring, "
           f"seed {chosen.seed}, lease {chosen.lease} s, {chosen.zookeepers} of ZooKeeper")
     flags = ("--chains", str(chains), "--copies", str(COPIES))
@@ -108,12 +110,12 @@ class Buckets(Besieged):
 
 
 def attack_objects(chosen, _folder, cluster):
-    """The same with writers, readers and racers of a bucket."""
+    """The same with writers, readers and racers of two buckets, and others that come and go."""
     cluster.await_full()
     addresses = [cluster.client_address(name) for name in cluster.names]
     urls = [f"http://{host}:{port}" for host, port in addresses]
     load = objects.Load(urls, chosen.seed, races=True, sizes=[40, 5_000, 20_000, 300_000],
-                        timeout=3)
+                        timeout=3, buckets=["siege", "siege-2"], comers=2)
     load.create()
     # What a late clock excuses is not known here.
     siege = Siege(cluster, load, chosen.seed, chosen.lease, every=chosen.kill_every,

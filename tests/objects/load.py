@@ -1,4 +1,4 @@
-"""Writers and readers of a bucket, through boto3.
+"""Writers and readers of buckets, through boto3.
 
 Each writer has keys of its own and knows what they may hold. That is the last body that was
 acknowledged, and those whose outcome is unknown since; one of those may still come a while later. A
@@ -19,11 +19,11 @@ import botocore.exceptions
 from botocore.config import Config
 
 import server as servers
+from objects.comers import PATIENCE_SECONDS, Comer
 
-BUCKET = "siege"
+BUCKETS = ["siege"]
 KEYS = 4
 TIMEOUT_SECONDS = 8
-PATIENCE_SECONDS = 120
 PART_BYTES = 5 << 20
 SIZES = [40, 5_000, 20_000, 300_000, 5_000_000]
 # How long a request may take effect of which nothing is known: a server may have stood still.
@@ -46,6 +46,11 @@ def is_whole(body):
     """Whether a body is all that it says it is."""
     seed = body[:NAME_BYTES].decode()
     return body == seed.encode() + random.Random(seed).randbytes(max(0, len(body) - NAME_BYTES))
+
+
+def bucket_of(load, key):
+    """Keys are spread over the buckets by their last numbers."""
+    return load.buckets[int(key.rsplit("/", 1)[1]) % len(load.buckets)]
 
 
 def client_of(url, timeout=TIMEOUT_SECONDS):
@@ -118,7 +123,7 @@ class Writer:
         size = self.chance.choice(self.load.sizes)
         body = self._body(size)
         self.may[key].add(hashlib.md5(body).hexdigest())
-        self.client.put_object(Bucket=BUCKET, Key=key, Body=body)
+        self.client.put_object(Bucket=bucket_of(self.load, key), Key=key, Body=body)
         return hashlib.md5(body).hexdigest()
 
     def _copy(self, key):
@@ -128,8 +133,8 @@ class Writer:
             return self._put(key)
         [digest] = self.may[source]
         self.may[key].add(digest)
-        self.client.copy_object(Bucket=BUCKET, Key=key,
-                                CopySource={"Bucket": BUCKET, "Key": source})
+        source = {"Bucket": bucket_of(self.load, source), "Key": source}
+        self.client.copy_object(Bucket=bucket_of(self.load, key), Key=key, CopySource=source)
         return digest
 
     def _parts(self, key):
@@ -137,7 +142,7 @@ class Writer:
             return self._put(key)
         body = self._body(PART_BYTES + 100_000)
         digest = hashlib.md5(body).hexdigest()
-        of = {"Bucket": BUCKET, "Key": key}
+        of = {"Bucket": bucket_of(self.load, key), "Key": key}
         of["UploadId"] = self.client.create_multipart_upload(**of)["UploadId"]
         parts = []
         for number, part in [(1, body[:PART_BYTES]), (2, body[PART_BYTES:])]:
@@ -150,14 +155,14 @@ class Writer:
 
     def _delete(self, key):
         self.may[key].add(NOTHING)
-        self.client.delete_object(Bucket=BUCKET, Key=key)
+        self.client.delete_object(Bucket=bucket_of(self.load, key), Key=key)
         return NOTHING
 
     def check(self):
         """What is wrong with its keys, at each server, while no client writes."""
         for key, may in self.may.items():
             for client in self.clients:
-                found = read_patiently(client, key)
+                found = read_patiently(client, bucket_of(self.load, key), key)
                 may = may | self._still_late(key)
                 if found not in may:
                     yield f"{key} is {found}, and may be {sorted(map(str, may))}"
@@ -165,10 +170,10 @@ class Writer:
                 self.may[key] = may = {found}
 
 
-def read(client, key):
+def read(client, bucket, key):
     """The digest of an object; nothing of none."""
     try:
-        body = client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        body = client.get_object(Bucket=bucket, Key=key)["Body"].read()
     except botocore.exceptions.ClientError as error:
         if error.response["Error"]["Code"] == "NoSuchKey":
             return NOTHING
@@ -177,14 +182,14 @@ def read(client, key):
     return hashlib.md5(body).hexdigest()
 
 
-def read_patiently(client, key, others=()):
+def read_patiently(client, bucket, key, others=()):
     """The same, while members of a cluster find each other; of the others where one is away."""
     clients = itertools.cycle([client, *others])
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         client = next(clients)
         try:
-            return read(client, key)
+            return read(client, bucket, key)
         except (botocore.exceptions.BotoCoreError, OSError):
             assert time.monotonic() < end, f"{key} is not read"
         except botocore.exceptions.ClientError as error:
@@ -214,8 +219,10 @@ class Racers:
     def _put(self, number):
         body = body_of(f"{self.load.seed}/race/{self.rounds}/{number}", 100)
         client = self.clients[number % len(self.clients)]
+        key = f"race/{self.rounds}"
         try:
-            client.put_object(Bucket=BUCKET, Key=f"race/{self.rounds}", Body=body, IfNoneMatch="*")
+            client.put_object(Bucket=bucket_of(self.load, key), Key=key, Body=body,
+                              IfNoneMatch="*")
         except botocore.exceptions.ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             return body, "refused" if status == 412 else "unknown"
@@ -224,7 +231,9 @@ class Racers:
         return body, "ok"
 
     def _has(self, body):
-        found = read_patiently(self.clients[0], f"race/{self.rounds}", self.clients[1:])
+        key = f"race/{self.rounds}"
+        bucket = bucket_of(self.load, key)
+        found = read_patiently(self.clients[0], bucket, key, self.clients[1:])
         return found == hashlib.md5(body).hexdigest()
 
 
@@ -232,9 +241,10 @@ class Load:
     """Writers, readers and racers at work."""
 
     def __init__(
-        self, urls, seed, writers=3, readers=1, races=False, sizes=SIZES, timeout=TIMEOUT_SECONDS
+        self, urls, seed, writers=3, readers=1, races=False, sizes=SIZES, timeout=TIMEOUT_SECONDS,
+        buckets=BUCKETS, comers=0,
     ):
-        self.urls, self.seed = urls, seed
+        self.urls, self.seed, self.buckets = urls, seed, buckets
         self.sizes, self.timeout = sizes, timeout
         self.lock = threading.Lock()
         self.counts = collections.Counter()
@@ -243,6 +253,7 @@ class Load:
         self.writers = [Writer(self, number) for number in range(writers)]
         self.readers = readers
         self.racers = [Racers(self)] if races else []
+        self.comers = [Comer(self, number) for number in range(comers)]
         self.threads = []
 
     def clients(self):
@@ -257,14 +268,16 @@ class Load:
             self.counts[what] += 1
 
     def create(self):
-        """The bucket, as soon as it can be made."""
+        """The buckets, as soon as they can be made."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while True:
+        left = list(self.buckets)
+        while left:
             with contextlib.suppress(botocore.exceptions.BotoCoreError,
                                      botocore.exceptions.ClientError):
-                client_of(self.urls[0]).create_bucket(Bucket=BUCKET)
-                return
-            assert time.monotonic() < end, "the bucket cannot be created"
+                client_of(self.urls[0]).create_bucket(Bucket=left[0])
+                del left[0]
+                continue
+            assert time.monotonic() < end, f"{left[0]} cannot be created"
             time.sleep(0.1)
 
     def _guarded(self, work):
@@ -280,14 +293,15 @@ class Load:
         keys = [key for writer in self.writers for key in writer.may]
         while not self.is_ending:
             try:
-                read(chance.choice(clients), chance.choice(keys))
+                key = chance.choice(keys)
+                read(chance.choice(clients), bucket_of(self, key), key)
                 self.count("read")
             except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError, OSError):
                 time.sleep(0.05)
 
     def __enter__(self):
         self.is_ending = False
-        works = [worker.work for worker in [*self.writers, *self.racers]]
+        works = [worker.work for worker in [*self.writers, *self.racers, *self.comers]]
         works += [self._read] * self.readers
         self.threads = [
             threading.Thread(target=self._guarded, args=[work], daemon=True) for work in works
@@ -314,15 +328,33 @@ class Load:
     def check(self):
         """What is wrong now, while no client writes."""
         complaints = list(self.errors)
-        for writer in self.writers:
-            complaints.extend(writer.check())
+        for worker in [*self.writers, *self.comers]:
+            complaints.extend(worker.check())
         return complaints
 
     def empty(self):
-        """Deletes everything."""
+        """Deletes everything in all buckets, also in those of which nothing is known."""
         client = client_of(self.urls[0])
-        for upload in client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []):
-            client.abort_multipart_upload(Bucket=BUCKET, Key=upload["Key"],
-                                          UploadId=upload["UploadId"])
-        for found in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
-            client.delete_object(Bucket=BUCKET, Key=found["Key"])
+        for bucket in [found["Name"] for found in client.list_buckets()["Buckets"]]:
+            end = time.monotonic() + PATIENCE_SECONDS
+            while True:
+                try:
+                    empty_bucket(client, bucket)
+                    break
+                except (botocore.exceptions.BotoCoreError, OSError) as error:
+                    assert time.monotonic() < end, f"{bucket}: {error}"
+                except botocore.exceptions.ClientError as error:
+                    if error.response["Error"]["Code"] == "NoSuchBucket":
+                        break
+                    # Its end may be decided, and its name be about to be free.
+                    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+                    assert status >= 500 and time.monotonic() < end, f"{bucket}: {error}"
+                time.sleep(0.1)
+
+
+def empty_bucket(client, bucket):
+    for upload in client.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
+        client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"],
+                                      UploadId=upload["UploadId"])
+    for found in client.list_objects_v2(Bucket=bucket).get("Contents", []):
+        client.delete_object(Bucket=bucket, Key=found["Key"])

@@ -86,7 +86,8 @@ impl<'a> Bucket<'a> {
         let missing = || Error::of(Code::NoSuchBucket);
         let collection = asked.context.collection.ok_or_else(missing)?;
         let bucket = Bucket::open(Terms::new(asked.view, asked.context), collection)?;
-        let bucket = bucket.filter(|bucket| !bucket.settings.is_deleted);
+        let bucket =
+            Some(bucket.ok_or_else(Error::unmade)?).filter(|bucket| !bucket.settings.is_deleted);
         let bucket = bucket.ok_or_else(missing)?;
         let expected = asked.request.caller.expected_owner.as_ref();
         match expected.is_none_or(|it| *it == bucket.settings.owner) {

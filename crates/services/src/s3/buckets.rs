@@ -155,7 +155,10 @@ fn mode_of(command: &CreateBucket) -> Result<Mode, Error> {
 /// Deletes a bucket that has no version of any key.
 pub(crate) fn delete(asked: Asked<'_>, command: &Named) -> Decided {
     let view = asked.view;
-    let mut bucket = Bucket::of(asked, Action::DeleteBucket)?;
+    let mut bucket = match Bucket::of(asked, Action::DeleteBucket) {
+        Err(error) if error.is_unmade() => return delete_unmade(asked, command),
+        bucket => bucket?,
+    };
     let owner = AccountId(bucket.settings.owner.clone());
     let name = Name::new(Kind::Bucket, &owner, &command.bucket);
     let entry = catalog::collection(view, name)?;
@@ -181,6 +184,21 @@ pub(crate) fn delete(asked: Asked<'_>, command: &Named) -> Decided {
     bucket.set(settings);
     bucket.note_chore(asked.context.now_ms)?;
     changes.extend(bucket.finish());
+    Ok((reply, changes))
+}
+
+/// Deletes a bucket that was not made, so that it has no settings and no object.
+fn delete_unmade(asked: Asked<'_>, command: &Named) -> Decided {
+    let Asked { view, context, .. } = asked;
+    check_account(asked)?;
+    let name = Name::new(Kind::Bucket, context.account, &command.bucket);
+    let entry = catalog::collection(view, name)?;
+    let entry = entry.ok_or_else(|| Error::of(Code::NoSuchBucket))?;
+    if catalog::owner(view, name)?.as_ref() != Some(context.account) {
+        return Err(Error::of(Code::AccessDenied));
+    }
+    let (reply, mut changes) = unname(asked, name, &entry)?;
+    changes.extend(catalog::buried(entry.collection));
     Ok((reply, changes))
 }
 

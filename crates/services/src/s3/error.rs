@@ -257,6 +257,9 @@ impl Condition {
     }
 }
 
+/// What is said of a bucket whose creation did not come to its end.
+const UNMADE: &str = "The creation of the bucket was not finished: create it again or delete it.";
+
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", code.name())]
@@ -291,6 +294,16 @@ impl Error {
             marker: None,
             found: None,
         }
+    }
+
+    /// The bucket has its collection, and was not made.
+    pub(crate) fn unmade() -> Self {
+        Error::new(Code::NoSuchBucket, UNMADE)
+    }
+
+    /// Whether the chain that answered has the bucket's collection, so that no other has it.
+    pub(crate) fn is_unmade(&self) -> bool {
+        self.code == Code::NoSuchBucket && self.message == UNMADE
     }
 
     /// Not now.

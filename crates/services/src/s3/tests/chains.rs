@@ -11,7 +11,7 @@ use crate::s3::reply::Garbage;
 use crate::s3::rows::GarbageId;
 use crate::s3::settings::{Canned, GivenAcl};
 use crate::s3::{Code, Error, Reply, S3};
-use crate::service::{Context, Service as _};
+use crate::service::{Context, Meaning, Service as _};
 use crate::steps::{self, Step};
 use crate::{CollectionId, Kind};
 
@@ -216,6 +216,34 @@ fn a_bucket_ends_on_its_own_chain_and_then_its_name_is_free() {
     assert_eq!(own.garbage(collection), []);
     let swept = catalog::purge(&own.rows, 1000).unwrap();
     assert!(!swept.is_empty(), "its rows are left to be swept");
+}
+
+/// A process ended between the two parts of a creation. It shows SB-7.
+#[test]
+fn a_bucket_that_was_not_made_is_nowhere_and_can_be_deleted() {
+    let mut chains = Chains::new();
+    chains.enter(B).unwrap();
+    chains.finish();
+    let chain = chains.placed(B).unwrap().chain;
+    let own = chains.of(chain);
+    let refused = own.run(head_of(B)).unwrap_err();
+    assert_eq!(refused.code, Code::NoSuchBucket);
+    assert_eq!(
+        S3::meaning(&refused),
+        Meaning::Final,
+        "no other chain has it"
+    );
+    own.as_account("000000000002");
+    assert_eq!(own.code(delete_of(B)), Code::AccessDenied);
+    own.as_account(ACCOUNT);
+    let Ok(Reply::Ended(_)) = own.run(delete_of(B)) else {
+        panic!("it ends");
+    };
+    let refused = own.run(head_of(B)).unwrap_err();
+    assert_eq!(S3::meaning(&refused), Meaning::NoCollection);
+    chains.finish();
+    assert_eq!(chains.placed(B), None);
+    chains.create(B);
 }
 
 /// The step that founded it, long after that.
