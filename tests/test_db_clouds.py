@@ -109,6 +109,7 @@ def test_a_bucket_of_gofakes3_keeps_what_was_acknowledged(proxies, tmp_path):
         attack(proxies, database, 34, rounds=10)
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("has_service", [False, True], ids=["bucket", "sqs"])
 def test_buckets_and_queues_of_fader_keep_what_was_acknowledged(proxies, tmp_path, has_service):
     with servers.Server(tmp_path) as running:

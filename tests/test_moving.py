@@ -281,6 +281,7 @@ def test_a_drained_node_whose_folder_was_damaged_is_told_of_and_given_up(cluster
     load.check()
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("wiring", ["star", "chain"])
 def test_heads_and_tails_come_back_to_their_zones(tmp_path, wiring):
     zones = {"n1": "east", "n2": "north", "n3": "west"}

@@ -19,6 +19,7 @@ def built():
 
 
 @pytest.mark.alone
+@pytest.mark.drawn
 @pytest.mark.parametrize("number", [0, 1])
 def test_half_a_minute_of_faults(number):
     """A chain with seed 1, and a star with chains of data beside the system's with seed 2."""

@@ -104,6 +104,7 @@ def test_any_member_takes_everything(cluster):
             cluster.await_roles(lambda roles, name=name: roles[name] == "out")
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("cluster", ["star", "chain"], indirect=True)
 def test_a_killed_head_loses_nothing_and_comes_back(cluster):
     cluster.await_whole()
@@ -131,6 +132,7 @@ def test_a_stopped_head_is_replaced_and_comes_back(cluster):
     load.check()
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("cluster", ["star", "chain"], indirect=True)
 def test_a_member_whose_disk_hangs_is_replaced_and_comes_back(cluster):
     """Its process lives and keeps its session; nothing but its own thread knows.
@@ -150,6 +152,7 @@ def test_a_member_whose_disk_hangs_is_replaced_and_comes_back(cluster):
     load.check()
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("cluster", ["star", "chain"], indirect=True)
 def test_without_zookeeper_only_what_needs_no_lease_goes_on(cluster):
     cluster.await_whole()
@@ -637,6 +640,7 @@ def test_an_old_copy_of_one_chains_folder_has_none_begin(cluster):
     ]
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("damage", [flip_log, flip_engine])
 def test_a_damaged_member_joins_with_an_empty_folder(cluster, damage):
     with Load(cluster) as load:

@@ -93,6 +93,7 @@ def test_objects_outlive_any_member_of_a_cluster_in_one_process(tmp_path, wiring
         assert cluster.stop() == 0, cluster.log()
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("chains", [0, 2])
 def test_each_process_has_what_any_took_also_after_kills(tmp_path, chains):
     flags = ["--chains", str(chains)] if chains else []

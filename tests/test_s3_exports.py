@@ -270,6 +270,7 @@ def test_an_export_survives_kills_and_is_of_one_moment(tmp_path):
         assert running.stop() == 0, running.log()
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("chains", [0, 2])
 def test_another_process_goes_on_with_an_export(tmp_path, chains):
     flags = ["--chains", str(chains)] if chains else []

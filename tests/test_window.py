@@ -56,6 +56,7 @@ def check_counts(recording, server):
     assert 0 <= count["puts", "refused"] - (refused[0] + refused[4]) <= 20
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("client", ["window", "seed", "threads"])
 def test_the_five_phases(limited, tmp_path, client):
     log, plot = tmp_path / "log.json", tmp_path / "plot.svg"
@@ -107,6 +108,7 @@ def test_a_service_that_forgets_is_found_out(limited, tmp_path):
     assert done.returncode == 1 and "some answers were wrong" in done.stderr
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("mode", ["standard", "adaptive"])
 def test_the_same_by_boto3(limited, tmp_path, mode):
     log = tmp_path / "log.json"

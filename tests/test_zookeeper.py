@@ -86,6 +86,7 @@ def test_a_server_and_the_leader_are_lost(tmp_path):
         load.check()
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("client_auth", ["none", "need"])
 def test_the_way_to_zookeeper_is_encrypted(tmp_path, client_auth):
     certificates = Certificates(tmp_path / "certificates")

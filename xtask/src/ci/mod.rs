@@ -11,8 +11,8 @@
 //!    out: those that would begin after [`BENCHES_BEGIN`]. A benchmark that does not end is ended,
 //!    and has failed.
 //! 4. The output of a step stands whole, also of one that runs beside others.
-//! 5. Of benchmarks and simulated worlds a run takes a part, which its seed draws. A few runs take
-//!    all. The seed stands in the first line.
+//! 5. Of benchmarks, simulated worlds and the longest tests in Python a run takes a part, which its
+//!    seed draws. A few runs take all. The seed stands in the first line.
 
 use std::os::unix::process::CommandExt as _;
 use std::sync::Mutex;
@@ -306,7 +306,7 @@ fn simulated(score: &mut Score, course: &Course) -> Result<bool> {
 }
 
 /// The binary against the SDKs, and the command line from outside: files of tests side by side.
-fn sdk(score: &mut Score, _: &Course) -> Result<bool> {
+fn sdk(score: &mut Score, course: &Course) -> Result<bool> {
     python::prepare()?;
     python::prepare_clients()?;
     // On two cores: at any time some tests wait for clocks and leases.
@@ -320,22 +320,25 @@ fn sdk(score: &mut Score, _: &Course) -> Result<bool> {
         "-m",
         "not alone and not clouds",
     ];
-    pytest(&lanes, score)
+    pytest(&lanes, score, course)
 }
 
 /// Tests of the binary that tests beside them would disturb.
-fn alone(score: &mut Score, _: &Course) -> Result<bool> {
+fn alone(score: &mut Score, course: &Course) -> Result<bool> {
     python::prepare()?;
-    pytest(&["-m", "alone"], score)
+    pytest(&["-m", "alone"], score, course)
 }
 
-fn pytest(which: &[&str], score: &mut Score) -> Result<bool> {
+fn pytest(which: &[&str], score: &mut Score, course: &Course) -> Result<bool> {
     let mut pytest = python::program("pytest");
     pytest
         .args(["-q", "-rs", "--durations=20", "--color=no"])
         .args(which)
         .arg("tests")
         .env("FADER_BIN", Profile::Checked.program("fader"));
+    if course.is_whole {
+        pytest.env("FADER_TESTS_DRAWN_BY", course.seed.to_string());
+    }
     command::watch(&mut pytest, |line| score.add_pytest(line))
 }
 
