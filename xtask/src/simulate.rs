@@ -94,14 +94,16 @@ pub(crate) fn ci(seed: u64) -> Result<bool> {
         run.args(["--seeds", &seeds.to_string()]);
         run
     });
-    let scripts = MUTANTS[..SCRIPTS].iter().map(without_one);
     let mut clouds = program("fader-model");
     clouds.args(["cloud", "--quick"]);
     let mut chains = program("fader-model");
     chains.args(scenarios(seed)?);
+    let mut scripts = scripts();
+    scripts.arg("--");
+    scripts.args(MUTANTS[..SCRIPTS].iter().map(|(_, filter, _)| filter));
     let mut are_good = true;
     let mut times = Vec::new();
-    for mut part in worlds.chain(scripts).chain([clouds, chains]) {
+    for mut part in worlds.chain([scripts, clouds, chains]) {
         let begun = Instant::now();
         are_good &= command::succeeds(&mut part)?;
         times.push((begun.elapsed(), command::shown(&part)));
@@ -170,6 +172,25 @@ const MUTANTS: [Tests; 13] = [
     // The same for what clients decide of entries of indexes and of claims.
     ("fader-database", "models::", false),
 ];
+
+/// The command that builds the scripts of every merge and runs them. Beside the released program
+/// their dependencies have the features that they have for the tests of the workspace. So none is
+/// built again.
+fn scripts() -> Command {
+    let mut test = command::cargo();
+    test.args(["test", "--quiet", "--lib"]);
+    test.args(["--package", command::FADER.name]);
+    for (package, ..) in &MUTANTS[..SCRIPTS] {
+        test.args(["--package", package, "--features"]);
+        test.arg(format!("{package}/mutants"));
+    }
+    test
+}
+
+/// Builds the scripts, so that no test waits for this use of the folder of builds.
+pub(crate) fn build_scripts() -> Result<()> {
+    command::check(scripts().arg("--no-run"))
+}
 
 /// Runs without each guard, in a build of their own: the feature must not reach any other. The last
 /// line counts the lines `caught: …`, one for each mutant.

@@ -295,7 +295,8 @@ fn test(score: &mut Score, course: &Course) -> Result<bool> {
 /// Builds the programs that the next steps start.
 fn build(_: &mut Score, _: &Course) -> Result<bool> {
     let packages = [&bench::PACKAGES[..], &[command::SIMULATOR]].concat();
-    Profile::Checked.build(&packages).map(|()| true)
+    Profile::Checked.build(&packages)?;
+    simulate::build_scripts().map(|()| true)
 }
 
 /// Clusters in simulated worlds.

@@ -1,6 +1,6 @@
 //! The guards of the bucket services. A mutant run can remove each of them;
 //! docs/explanation/bucket.md lists the rules that they keep, and
-//! crates/cloud/tests/bucket_mutants.rs what catches their absence.
+//! crates/cloud/tests/modelled/bucket_mutants.rs what catches their absence.
 //!
 //! Without the feature `mutants` no guard can be removed, and the question costs nothing.
 

@@ -1,7 +1,7 @@
 //! Mutants of clouds: each promise that `simulate cloud` checks is broken once. A guard is missing
 //! or a cloud is worse than promised, and a run or a scope must tell.
 //!
-//! Scenarios for every guard are in crates/cloud/tests/bucket_mutants.rs.
+//! Scenarios for every guard are in crates/cloud/tests/modelled/bucket_mutants.rs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -1,11 +1,10 @@
 //! Collections with a queue for each leaf: where records go, and what checkpoints, splits, loads
 //! and vacuums do with these queues.
 
-mod stage;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::{Latency, Model, Profile};
 use fader_cloud::{Clock, ErrorKind, Queues, Receive, RequestKind};
 use fader_database::{

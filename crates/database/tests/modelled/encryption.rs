@@ -1,7 +1,6 @@
 //! Encrypted collections: the store sees no record, and clients need the key.
 
-mod stage;
-
+use crate::stage;
 use fader_cloud::model::Model;
 use fader_cloud::{Entropy, ErrorKind};
 use fader_database::{

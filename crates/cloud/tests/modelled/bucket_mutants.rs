@@ -4,10 +4,9 @@
 #![cfg(feature = "mutants")]
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::bucket::{BucketDomains, BucketQueues, Guard};
 use fader_cloud::model::Skew;
 use fader_cloud::{

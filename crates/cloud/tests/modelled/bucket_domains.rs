@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::conformance::{SystemUnderTest, domains, judge};
 use fader_cloud::{
     Attribute, AttributePut, Domains, ErrorKind, Expected, ItemDelete, ItemPut, ReadConsistency,

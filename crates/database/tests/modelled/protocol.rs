@@ -1,9 +1,8 @@
 //! Transactions of one client and of several, at each level, on both kinds of queues.
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::{Latency, Model, Profile};
 use fader_cloud::{Clock, ErrorKind, RequestKind, Usage};
 use fader_database::{Database, Level, Options, Transaction};

@@ -1,10 +1,9 @@
 //! Reads: what overlays the pages, leaves that are read ahead, and the pages of a point read.
 
-mod stage;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::{Call, Latency, Model, Profile};
 use fader_cloud::{Clock, RequestKind};
 use fader_database::{CollectionSettings, Database, KeyValue, Level, Transaction};

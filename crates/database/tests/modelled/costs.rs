@@ -1,9 +1,8 @@
 //! What a client used counts for the collections that its requests were for.
 
-mod stage;
-
 use std::collections::BTreeMap;
 
+use crate::stage;
 use fader_cloud::model::Model;
 use fader_database::{Database, Level};
 use stage::{Backend, client, database, on_all, small};

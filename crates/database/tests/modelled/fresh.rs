@@ -1,9 +1,8 @@
 //! Fresh reads: all that was acknowledged is seen, wherever it is on its way.
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::Model;
 use fader_cloud::{Clock, Receive};
 use fader_database::{CollectionSettings, Database, IndexRange, IndexValue, Level};

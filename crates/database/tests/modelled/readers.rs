@@ -1,10 +1,9 @@
 //! Readers begin checkpoints for writers that ended.
 
-mod stage;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::Model;
 use fader_cloud::{Clock, Queues};
 use fader_database::{CollectionSettings, Database, Level, Options, PendingQueues};

@@ -1,9 +1,8 @@
 //! Records that a client left in the queues of a service for too long.
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_database::{Database, Level, Options};
 use stage::{Backend, cloud, on_all, process};
 

@@ -1,9 +1,8 @@
 //! A vacuum deletes what nothing leads to, and nothing else.
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::Clock;
 use fader_cloud::model::Model;
 use fader_database::{CollectionSettings, Database, Level};

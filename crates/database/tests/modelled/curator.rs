@@ -1,7 +1,6 @@
 //! Records of a curated collection wait until they are approved.
 
-mod stage;
-
+use crate::stage;
 use fader_cloud::ErrorKind;
 use fader_cloud::model::Model;
 use fader_database::{

@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::{Domains, Error, ErrorKind, Queues, ReadConsistency};
 use stage::Stage;
 use stage::domains::{item, put};

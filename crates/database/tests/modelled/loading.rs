@@ -1,7 +1,6 @@
 //! Bulk loads: all at once, or not at all.
 
-mod stage;
-
+use crate::stage;
 use fader_cloud::ErrorKind;
 use fader_cloud::model::Model;
 use fader_database::{CollectionSettings, Database, IndexRange, IndexValue, Level};

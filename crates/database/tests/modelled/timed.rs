@@ -1,10 +1,9 @@
 //! A database on a store that keeps no conditions of PUTs: a token and its time stand for them.
 
-mod stage;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::{Conditions, Latency, Model, Profile};
 use fader_cloud::{Clock, ErrorKind, Receive};
 use fader_database::{Database, Fencing, Level, Options};

@@ -1,9 +1,8 @@
 //! Secondary indexes: lookups, writers that do not know an index, and what is left behind.
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::Model;
 use fader_cloud::{Clock, ErrorKind};
 use fader_database::{

@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail here")]
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::Queues;
 use fader_cloud::bucket::BucketQueues;
 use futures_util::future::join_all;

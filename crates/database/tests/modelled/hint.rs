@@ -1,9 +1,8 @@
 //! The token that is a hint: a client leaves a checkpoint to the client that has it, once.
 
-mod stage;
-
 use std::time::Duration;
 
+use crate::stage;
 use fader_cloud::model::Model;
 use fader_cloud::{Clock, Queues, Receive};
 use fader_database::{Database, Level, Options};
