@@ -33,16 +33,16 @@ LONGEST = [
 
 def leave_out(config, items):
     """Takes one of each test that is `drawn`, by the seed of a run of CI. So many runs with
-    following seeds take all."""
+    following seeds take all. One of N runs takes a test with the mark `drawn(N)`."""
     seed = int(os.environ["FADER_TESTS_DRAWN_BY"])
     groups = collections.defaultdict(list)
     for item in items:
-        if item.get_closest_marker("drawn"):
-            groups[item.path.stem, item.originalname].append(item)
+        if mark := item.get_closest_marker("drawn"):
+            groups[item.path.stem, item.originalname, *mark.args].append(item)
     left_out = []
-    for (_, name), group in groups.items():
-        group.pop((seed + zlib.crc32(name.encode())) % len(group))
-        left_out += group
+    for (_, name, *runs), group in groups.items():
+        number = (seed + zlib.crc32(name.encode())) % max([len(group), *runs])
+        left_out += group[:number] + group[number + 1:]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
 

@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 
+import pytest
+
 from server import ROOT
 from test_documents import blocks, shell
 
@@ -35,6 +37,7 @@ def copied(change):
     return copy
 
 
+@pytest.mark.drawn(3)
 def test_the_mutant_of_the_how_to_is_caught():
     [change] = blocks(DOCUMENT, "diff")
     copy = copied(change)

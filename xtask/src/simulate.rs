@@ -73,7 +73,7 @@ const WORLDS: [(&[&str], u64, u64); 14] = [
     (&["--profile", "idlers"], 50, 1),
     (&["--profile", "stops"], 50, 1),
     (&["cloud"], 300, 3),
-    (&["database"], 300, 3),
+    (&["database"], 300, 6),
     (&["mapreduce"], 300, 3),
     (&["sqs"], 40, 1),
     (&["s3"], 40, 1),

@@ -301,7 +301,8 @@ impl Error {
         Error::new(Code::NoSuchBucket, UNMADE)
     }
 
-    /// Whether the chain that answered has the bucket's collection, so that no other has it.
+    /// Whether the chain that answered has the bucket's collection, so that no other has it. Nodes
+    /// of all versions hand on the words.
     pub(crate) fn is_unmade(&self) -> bool {
         self.code == Code::NoSuchBucket && self.message == UNMADE
     }
