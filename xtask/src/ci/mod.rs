@@ -73,7 +73,7 @@ struct Step {
 }
 
 const NAMES: [&str; 13] = [
-    "format", "tidy", "python", "clippy", "compile", "doc", "build", "simulate", "test", "sdk",
+    "format", "tidy", "python", "clippy", "compile", "build", "doc", "simulate", "test", "sdk",
     "crash", "alone", "bench",
 ];
 
@@ -84,8 +84,8 @@ const STEPS: [Step; 13] = [
     Step::new(NAMES[2], |_, _| python::check()).beside(),
     Step::new(NAMES[3], clippy),
     Step::new(NAMES[4], compile),
-    Step::new(NAMES[5], doc),
-    Step::new(NAMES[6], build).beside(),
+    Step::new(NAMES[5], build).beside(),
+    Step::new(NAMES[6], doc).beside(),
     Step::new(NAMES[7], simulated).needs("build").beside(),
     Step::new(NAMES[8], test).needs("compile"),
     Step::new(NAMES[9], sdk).needs("build"),
