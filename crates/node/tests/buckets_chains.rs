@@ -203,6 +203,14 @@ impl World {
         chains.join(chain.0.to_string())
     }
 
+    /// Puts so many objects of two blocks into a bucket.
+    async fn fill(&self, bucket: &str, count: u64) {
+        for number in 0..count {
+            let (key, bytes) = (format!("k{number}"), bytes_of(number, 2 * BLOCK));
+            put(&self.nodes[0], bucket, &key, &bytes).await;
+        }
+    }
+
     /// Reads objects where only one of the two members of the chain is there.
     async fn check_alone(&mut self, chain: ChainId, at: usize, bucket: &str, count: u64) {
         let members = self.members(chain);
@@ -472,15 +480,7 @@ fn damage(folder: &Path) {
 async fn a_scrub_repairs_damage_of_a_chain_of_data_from_its_other_member() {
     let mut world = World::start().await;
     let (bucket, chain) = world.two_buckets().await[0];
-    for number in 0..3 {
-        put(
-            &world.nodes[0],
-            bucket,
-            &format!("k{number}"),
-            &bytes_of(number, 2 * BLOCK),
-        )
-        .await;
-    }
+    world.fill(bucket, 3).await;
     for at in world.members(chain) {
         let blocks = world.folder_of(at, chain).join("blocks");
         world.away(at, async |_| (), || damage(&blocks)).await;
@@ -500,15 +500,7 @@ async fn a_scrub_repairs_damage_of_a_chain_of_data_from_its_other_member() {
 async fn a_member_of_a_chain_of_data_with_an_empty_folder_is_filled_with_bytes() {
     let mut world = World::start().await;
     let (bucket, chain) = world.two_buckets().await[0];
-    for number in 0..10 {
-        put(
-            &world.nodes[0],
-            bucket,
-            &format!("k{number}"),
-            &bytes_of(number, 2 * BLOCK),
-        )
-        .await;
-    }
+    world.fill(bucket, 10).await;
     for at in world.members(chain) {
         let more = async |others: &[Node]| {
             put(&others[0], bucket, "k10", &bytes_of(10, 2 * BLOCK)).await;

@@ -34,8 +34,8 @@ pub(super) struct Bucket {
 /// What a node does when a step is finished.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiting {
-    /// It only looked for what is unsettled.
-    Nobody,
+    /// It only looked for what is unsettled: no client waits.
+    NoClient,
     /// A client's bucket is to be made on its chain.
     Make(usize, Bucket),
     /// A client is told that its bucket is gone.
@@ -213,7 +213,7 @@ impl World {
                     let name = self.name_of(bucket.name).to_owned();
                     let step = steps::of_collection(name, &creating);
                     let step = step.expect("one that is being created has a step");
-                    return self.finish(SYSTEM, step, Waiting::Nobody);
+                    return self.finish(SYSTEM, step, Waiting::NoClient);
                 }
             }
         }
@@ -228,7 +228,7 @@ impl World {
                 if self.has(Rule::AnswerFreed) {
                     return self.finish(bucket.chain, *step, then);
                 }
-                self.finish(bucket.chain, *step, Waiting::Nobody);
+                self.finish(bucket.chain, *step, Waiting::NoClient);
                 self.waited(then);
             }
             _ => {
@@ -241,7 +241,7 @@ impl World {
     /// A step that a client's node waits for is finished.
     fn waited(&mut self, then: Waiting) {
         match then {
-            Waiting::Nobody => {}
+            Waiting::NoClient => {}
             Waiting::Make(at, bucket) => {
                 self.on = bucket.chain;
                 let request = self.creation(bucket.name);
@@ -320,7 +320,7 @@ impl World {
         let unsettled = steps::unsettled(&self.chains[origin].head_member().state, 64);
         for step in unsettled.expect(READABLE) {
             if self.may_ask(format!("step {}", step.number)) {
-                self.finish(origin, step, Waiting::Nobody);
+                self.finish(origin, step, Waiting::NoClient);
                 self.on = origin;
             }
         }

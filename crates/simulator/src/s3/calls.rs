@@ -76,7 +76,7 @@ impl World {
             && let Some(step) = reply.begun().cloned()
         {
             let on = self.on;
-            self.finish(on, step, Waiting::Nobody);
+            self.finish(on, step, Waiting::NoClient);
             self.on = on;
         }
         let deed = deed(decision.outcome);
