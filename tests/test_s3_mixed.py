@@ -1,5 +1,6 @@
 """Buckets of the mode mixed: eventual puts to a real cluster, and what becomes of them."""
 
+import hashlib
 import time
 
 import s3_calls
@@ -53,9 +54,12 @@ def test_reads_and_puts_of_a_mixed_bucket_are_eventual_where_asked(tmp_path):
             assert time.monotonic() < end
         assert eventual_read.head_object(Bucket=BUCKET, Key="k7")["ContentLength"] == 1
         assert body_of(eventual_read, "k7") == b"7"
-        # What is larger is put strongly, at once.
-        eventual.put_object(Bucket=BUCKET, Key="large", Body=b"x" * 100_000)
-        assert len(body_of(strong, "large")) == 100_000
+        # What is larger has its bytes in blocks.
+        for size in (16_385, 100_000, 9_000_000):
+            body = bytes([size % 251]) * size
+            told = eventual.put_object(Bucket=BUCKET, Key=f"large{size}", Body=body)
+            assert told["ETag"] == f'"{hashlib.md5(body).hexdigest()}"'
+            await_body(strong, f"large{size}", body)
         with Refused("InvalidArgument", 400):
             eventual.put_object(Bucket=BUCKET, Key="k", Body=b"", IfNoneMatch="*")
         with Refused("InvalidArgument", 400):
@@ -76,7 +80,9 @@ def test_a_strong_put_stays_above_eventual_ones(tmp_path):
         eventual = client_of(cluster, x_fader_consistency="eventual; w=1")
         client_of(cluster, x_fader_collection_mode="mixed").create_bucket(Bucket=BUCKET)
         for number in range(50):
-            eventual.put_object(Bucket=BUCKET, Key=f"k{number}", Body=b"before")
+            # Every other one is large.
+            before = b"before" if number % 2 else b"before" * 10_000
+            eventual.put_object(Bucket=BUCKET, Key=f"k{number}", Body=before)
             strong.put_object(Bucket=BUCKET, Key=f"k{number}", Body=b"after")
         # All eventual puts are settled when this one is, which came later.
         eventual.put_object(Bucket=BUCKET, Key="last", Body=b"last")

@@ -248,6 +248,8 @@ pub enum Guard {
     S3Fence,
     /// SB-4: a block that is garbage is neither kept nor fenced.
     S3FenceGarbage,
+    /// SE-5: an attempt that members may hold eventual puts of is closed before it ends.
+    S3Close,
     /// SB-5: a commit whose attempt began at or below the note is refused.
     S3Note,
     /// SB-6: the index of a deleted bucket stays until its garbage is gone.

@@ -241,6 +241,31 @@ async fn abandoned_blocks_go_soon_and_committed_ones_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn eventual_puts_of_blocks_are_placed_and_what_nothing_names_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(settings(&folder));
+    create_mixed(&node, B).await;
+    let bytes = bytes_of(1, 2 * BLOCK + 1);
+    put_eventually(&node, B, "k", &bytes, 1).await;
+    let shown = tokio::time::timeout(PATIENCE, shows(&node, B, "k", &bytes));
+    shown.await.unwrap();
+    let lost = store(&node, None, &bytes).await.unwrap();
+    assert_eq!(figures(&node).blocks, 6);
+    node.give_up(&lost);
+    until(&node, "what was given up goes", |it| it.blocks == 3).await;
+    let refused = name_eventually(&node, B, "k", lost, 1).await;
+    assert_eq!(refused.unwrap_err().code, Code::AttemptFenced);
+    let other = bytes_of(2, BLOCK);
+    for _ in 0..3 {
+        put_eventually(&node, B, "k", &other, 1).await;
+    }
+    let shown = tokio::time::timeout(PATIENCE, shows(&node, B, "k", &other));
+    shown.await.unwrap();
+    until(&node, "what was replaced goes", |it| it.blocks == 1).await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn leases_end_by_themselves() {
     let folder = tempfile::tempdir().unwrap();
     let mut short = settings(&folder);

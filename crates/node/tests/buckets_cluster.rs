@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use asked::*;
 use fader_node::{ClusterSettings, Node, Wiring};
+use fader_services::s3::Code;
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -236,4 +237,64 @@ async fn replaced_deleted_and_abandoned_blocks_go_at_every_member() {
         world.alone(name, is_emptied).await;
     }
     world.node.close().await;
+}
+
+/// It shows COLLECT-5.
+#[tokio::test(flavor = "multi_thread")]
+async fn eventual_puts_of_blocks_are_whole_at_every_member() {
+    for wiring in [Wiring::Star, Wiring::Chain] {
+        let world = World::start(wiring).await;
+        world.all_serve().await;
+        let bucket = "mixed";
+        create_mixed(&world.node, bucket).await;
+        let put = async |key: &str, seed: u64, w: u8| {
+            put_eventually(&world.node, bucket, key, &bytes(seed), w).await;
+        };
+        for seed in 1..=6 {
+            put(&format!("k{seed}"), seed, 1 + seed as u8 % 3).await;
+        }
+        // Some are replaced, and one is put while a member is away. Who has not heard of an
+        // eventual put may stamp below it.
+        for seed in 10..16 {
+            put("k1", seed, 1).await;
+            let body = bytes(seed);
+            let shown = shows(&world.node, bucket, "k1", &body);
+            tokio::time::timeout(PATIENCE, shown).await.unwrap();
+            put_within(PATIENCE, &world.node, bucket, "k2", &bytes(seed)).await;
+        }
+        world.kill("n2");
+        put("k3", 20, 1).await;
+        let lost = store_in(&world.node, bucket, None, &bytes(21)).await;
+        let lost = lost.unwrap();
+        world.restart("n2");
+        world.serves("n2").await;
+        world.node.give_up(&lost);
+        let objects = [(1, 15), (2, 15), (3, 20), (4, 4), (5, 5), (6, 6)];
+        let all_show = async {
+            for (key, seed) in objects {
+                shows(&world.node, bucket, &format!("k{key}"), &bytes(seed)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, all_show).await.unwrap();
+        for name in NAMES {
+            let is_whole = async {
+                // Each object has two blocks, and nothing else is left.
+                while world.held(name) != 2 * objects.len() as u64 {
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            let held = || world.held(name);
+            let waited = tokio::time::timeout(PATIENCE, is_whole).await;
+            waited.unwrap_or_else(|_| panic!("{name} holds {}", held()));
+            let reads = async || {
+                for (key, seed) in objects {
+                    shows(&world.node, bucket, &format!("k{key}"), &bytes(seed)).await;
+                }
+            };
+            world.alone(name, reads).await;
+        }
+        let refused = name_eventually(&world.node, bucket, "k1", lost, 1).await;
+        assert_eq!(refused.unwrap_err().code, Code::AttemptFenced);
+        world.node.close().await;
+    }
 }

@@ -223,6 +223,14 @@ impl Request {
         }
     }
 
+    /// The attempt whose blocks it names, if it puts an object of blocks.
+    pub fn attempt(&self) -> Option<&blocks::Attempt> {
+        match self {
+            Request::S3(request) => s3::tentative::attempt(request),
+            _ => None,
+        }
+    }
+
     /// For how long it may wait at the head for its collection to change.
     pub fn patience(&self) -> Duration {
         match self {

@@ -24,6 +24,8 @@
 //! - `deleted`: a bucket goes by a request about it, for ever. `empty`: it had no version.
 //!
 //! Checked of what clients are told:
+//! - `lost`: an eventual put that a member took is placed, or a later one is; at the end too. But
+//!   for those of buckets that went, and of members that were away or lost their disks.
 //! - `linear`: a read and a list show the bucket at one commit between question and answer.
 //! - `deleted`: the name of a bucket that is told to be gone does not stand for it.
 //! - `read`: for the wait of garbage a read has the bytes that it found. `bytes`: they are right.
@@ -41,6 +43,7 @@ mod clients;
 mod collect;
 mod faults;
 mod reads;
+mod tentative;
 mod uploads;
 mod watch;
 
@@ -61,6 +64,7 @@ use self::chain::{Chain, Entry};
 use self::clients::Client;
 use self::collect::{Ask, Collector};
 use self::reads::Read;
+use self::tentative::Operation;
 use self::watch::Model;
 use crate::membership::Run;
 use crate::world::queue::Queue;
@@ -133,6 +137,16 @@ pub enum Rule {
     EndCommitted,
     /// ROUTE-3: a client is told that a bucket is gone when its name is free.
     AnswerFreed,
+    /// SE-4: no member takes an eventual put of a closed attempt.
+    Closed,
+    /// SE-4: also where the entry that closes it is logged and not applied.
+    Logged,
+    /// SE-2: what a promotion replaces is found on the newest state.
+    SettleNewest,
+    /// COLLECT-5: a closed attempt ends behind a barrier.
+    Barrier,
+    /// COLLECT-5: the barrier begins when all members have applied what closed it.
+    BarrierFromFloor,
 }
 
 #[derive(Clone, Debug)]
@@ -154,6 +168,12 @@ enum Event {
     Beat,
     Look,
     Scrub,
+    /// An eventual put reaches a member.
+    Take(usize, usize),
+    /// The head hears of what a member holds.
+    Settle(usize),
+    /// All members have told what they hold, in this epoch.
+    Gathered(u64),
     Ask(usize),
     Told(usize, Outcome),
     GiveUp(Vec<u128>),
@@ -190,6 +210,9 @@ struct World {
     /// Whether disks are lost, or bytes damaged: not both, or nothing could repair them.
     wipes: bool,
     is_versioned: bool,
+    /// Whether buckets take eventual puts.
+    is_mixed: bool,
+    operations: Vec<Operation>,
     claims: BTreeMap<&'static str, usize>,
     trace: Trace,
     failure: Option<Failure>,
@@ -227,9 +250,12 @@ impl World {
         limits.blocks.lease_ms = LEASE_MS;
         limits.s3.garbage_look_ms = 500;
         let chains = (0..CHAINS).map(|_| Chain::new(&mut random)).collect();
+        let kind = random.below(8);
         let mut world = World {
             wipes: random.chance(500),
-            is_versioned: random.chance(250),
+            is_versioned: kind < 2,
+            is_mixed: 4 <= kind,
+            operations: Vec::new(),
             random,
             queue: Queue::default(),
             now: 0,
@@ -301,6 +327,9 @@ impl World {
             Event::Beat => self.beat(),
             Event::Look => self.look(),
             Event::Scrub => self.scrub(),
+            Event::Take(call, member) => self.take(call, member),
+            Event::Settle(operation) => self.settle(operation),
+            Event::Gathered(epoch) => self.gathered(epoch),
             Event::Ask(ask) => self.ask(ask),
             Event::Told(ask, outcome) => self.told(ask, &outcome),
             Event::GiveUp(ids) => self.fence_all(&ids),

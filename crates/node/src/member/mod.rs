@@ -42,7 +42,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fader_chain::{ChainId, EntryId, Layered, ReplicationLag};
-use fader_services::catalog::{self, DomainEntry, Name};
+use fader_services::catalog::{self, Command, DomainEntry, Name};
 use fader_services::figures::Figures;
 use fader_services::level::{Bound, Level, ReplyMetadata};
 use fader_services::request::{self, Limits, Outcome, Refusal as Refused, Reply as Answered};
@@ -220,6 +220,14 @@ impl Member {
         };
         self.enqueue(Job::Read(Box::new(work), level)).ok()?;
         tokio::time::timeout(time, answer).await.ok()?.ok()?.ok()
+    }
+
+    /// Settles all that the members hold of eventual writes, as the head: whether all have answered
+    /// in time (BR-1).
+    pub(crate) async fn settle_all(&self) -> bool {
+        let all = Arc::new(Call::of_node(Command::Confirm));
+        let shown = self.show(&all, &None, fader_chain::Level::Barrier, READ);
+        shown.await.is_some()
     }
 
     /// Answers from what a member shows; a scan beside the threads that serve.

@@ -335,12 +335,15 @@ impl ChainThread {
         }
     }
 
-    pub(super) fn submit(&mut self, work: Box<PendingRequest>) {
+    pub(super) fn submit(&mut self, mut work: Box<PendingRequest>) {
         if self.is_for_the_next_head(&work) {
             return Self::leave_to_the_next_head(*work);
         }
         let ask = match work.ask() {
             Ask::Gather(name) => self.gather(name, &work),
+            Ask::Hold(..) if self.turns_away(&mut work) => {
+                return work.refuse(fader_chain::Refusal::Denied);
+            }
             ask => ask,
         };
         let token = self.requests.put(work);

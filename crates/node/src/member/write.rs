@@ -15,8 +15,9 @@
 use bytes::Bytes;
 use fader_chain::{CorrelationId, EntryId, Input, Outcome, QuorumRead, Reply, RequestId, Scope};
 use fader_services::service::{Sight, Trouble};
-use fader_services::{Call, ViewError};
+use fader_services::{Call, ViewError, blocks};
 
+use super::context::{collection_of, name_of};
 use super::pending::ask::Ask;
 use super::pending::{PendingRequest, Stage};
 use super::read_source::{Item, ReadSource};
@@ -66,6 +67,29 @@ impl ChainThread {
         Ask::Decide(name, keys.ok().flatten().unwrap_or_default())
     }
 
+    /// Whether this member's log, with all that is not committed, turns an eventual write away
+    /// (SE-4). Then its answer is that.
+    pub(super) fn turns_away(&self, work: &mut PendingRequest) -> bool {
+        let PendingRequest::Write { call, outcome, .. } = work else {
+            return false;
+        };
+        let Some(attempt) = call.request.attempt() else {
+            return false;
+        };
+        let last = self.replica.last();
+        let newest = self.replica.view_at(last, &**self.requests.snapshot());
+        // What cannot be read, and a bucket that is not there, is said by who accepts it.
+        let Ok(Some(bucket)) = collection_of(&*newest, call) else {
+            return false;
+        };
+        let refused = blocks::check_attempt(&*newest, bucket.collection, attempt).err();
+        let is_refused = refused.is_some();
+        if let Some(refused) = refused {
+            *outcome = Some(Err(refused));
+        }
+        is_refused
+    }
+
     /// Begins a read that takes note of what is not settled. Whether there is no such collection,
     /// only the head can say.
     pub(super) fn read_tentative(&mut self, work: Box<PendingRequest>, level: fader_chain::Level) {
@@ -75,6 +99,8 @@ impl ChainThread {
         };
         let is_last = self.replica.is_head() && !self.lags(&work);
         let scope = match (key, work.is_query()) {
+            // Of no collection: all that any member holds.
+            (Ok(None), _) if is_of_none(&work) => Ok(Scope::All),
             (Ok(None), _) if !is_last => return work.refuse(fader_chain::Refusal::NotServing),
             (Ok(None), _) => {
                 let at = self.requests.applied();
@@ -179,4 +205,9 @@ impl ChainThread {
             self.step(Input::Abandon(token));
         }
     }
+}
+
+/// Whether a read names no collection.
+fn is_of_none(work: &PendingRequest) -> bool {
+    matches!(work, PendingRequest::Read { call, .. } if name_of(call).is_none())
 }

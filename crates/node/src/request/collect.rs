@@ -4,6 +4,7 @@
 //! ```text
 //! garbage ─ seen, the safe point past it ─ 15 min ─▶ rows of its blocks go ─▶ its own row goes
 //! lease over, or given up ─▶ fence ─▶ the row goes, or the lease ends, or it is asked again
+//!     └─ closed ─ seen, the safe point past it ─▶ barrier ─▶ the row goes, or the lease ends
 //! ```
 //!
 //! Invariants:
@@ -13,6 +14,8 @@
 //! - COLLECT-3 garbage's own row goes last.
 //! - COLLECT-4 attempts are given up where their uploads came, with or without a member there; all
 //!   else is done where the head is.
+//! - COLLECT-5 a closed attempt ends after a barrier that began when the safe point had passed what
+//!   closed it. The barrier settles all that members held of it.
 //!
 //! What a round does not finish the next one does. Nothing is remembered over a start.
 
@@ -178,11 +181,29 @@ impl Rounds {
     }
 }
 
-/// Garbage of a state.
-struct Found {
+/// Rows of a state, until the safe point has passed it.
+struct Found<T> {
     /// An entry that is not before the state.
     at: Option<EntryId>,
-    rows: Vec<GarbageAt>,
+    rows: Vec<T>,
+}
+
+impl<T> Found<T> {
+    fn new(rows: Vec<T>) -> Self {
+        Found { at: None, rows }
+    }
+
+    /// Whether the safe point of this member has passed the state.
+    fn is_passed(&mut self, head: &Member) -> bool {
+        match self.at {
+            Some(at) => at <= head.safe_point(),
+            None => {
+                // Of a state that was read before: all of it was committed by now.
+                self.at = Some(head.shared().newest());
+                false
+            }
+        }
+    }
 }
 
 /// What is to go of one chain.
@@ -194,7 +215,9 @@ struct Collecting {
     /// Whether there may be garbage that is not in memory.
     must_look: bool,
     /// Garbage that was looked for, until the safe point has passed it.
-    found: Option<Found>,
+    found: Option<Found<GarbageAt>>,
+    /// Blocks of closed attempts, until the same.
+    closed: Option<Found<(u128, Row)>>,
     /// The last lease that was looked at.
     lease: Option<LeaseAt>,
     /// What was committed at these times, the oldest first.
@@ -208,6 +231,7 @@ impl Default for Collecting {
             known: BTreeSet::new(),
             must_look: true,
             found: None,
+            closed: None,
             lease: None,
             samples: VecDeque::new(),
         }
@@ -244,8 +268,26 @@ impl Collecting {
         let due = blocks::due(&*view, self.lease, of.head.settings().clock.now_ms(), ROUND)?;
         self.lease = due.last().copied().filter(|_| due.len() == ROUND);
         let ids: Vec<u128> = due.into_iter().map(|(_, id)| id).collect();
-        of.ask(blocks::leased(&*view, &ids)?).await;
+        let leased = blocks::leased(&*view, &ids)?.into_iter();
+        let (closed, others) = leased.partition(|(_, row)| row.is_closed());
+        of.ask(others, blocks::fence).await;
+        self.end_closed(of, closed).await;
         Ok(())
+    }
+
+    /// Ends attempts that are closed (COLLECT-5).
+    async fn end_closed(&mut self, of: &Of<'_>, rows: Vec<(u128, Row)>) {
+        match &mut self.closed {
+            None if rows.is_empty() => {}
+            None => self.closed = Some(Found::new(rows)),
+            Some(closed) => {
+                if closed.is_passed(of.head) && of.head.settle_all().await {
+                    let rows = std::mem::take(&mut closed.rows);
+                    self.closed = None;
+                    of.ask(rows, blocks::end_attempt).await;
+                }
+            }
+        }
     }
 
     /// The wait of what is seen now begins.
@@ -256,20 +298,19 @@ impl Collecting {
         self.must_look |= is_more;
         seen.into_iter().for_each(|garbage| self.wait(now, garbage));
         match self.found.take() {
-            // Of a state that was read before: all of it was committed by now.
-            Some(Found { at: None, rows }) => {
-                let at = Some(of.head.shared().newest());
-                self.found = Some(Found { at, rows });
-            }
-            Some(Found { at: Some(at), rows }) if at <= safe_point => {
-                rows.into_iter().for_each(|garbage| self.wait(now, garbage));
-            }
+            Some(mut found) => match found.is_passed(of.head) {
+                true => {
+                    let rows = found.rows.into_iter();
+                    rows.for_each(|garbage| self.wait(now, garbage));
+                }
+                false => self.found = Some(found),
+            },
             None if self.must_look && self.waiting.len() < WAITING_MAX / 2 => {
                 let rows = blocks::garbage(&*of.head.snapshot(), None, WAITING_MAX)?;
                 self.must_look = rows.len() == WAITING_MAX;
-                self.found = Some(Found { at: None, rows });
+                self.found = Some(Found::new(rows));
             }
-            found => self.found = found,
+            None => {}
         }
         let count = self.waiting.len() as u64;
         let counters = &of.head.blocks().counters;
@@ -375,15 +416,15 @@ impl Of<'_> {
         let rows = blocks::leased(&*self.head.snapshot(), &ids)?;
         self.head
             .drop_rowless(ids.into_iter().map(BlockId).collect());
-        self.ask(rows).await;
+        self.ask(rows, blocks::fence).await;
         Ok(())
     }
 
     /// Asks what becomes of blocks, and does it (COLLECT-2).
-    async fn ask(&self, rows: Vec<(u128, Row)>) {
+    async fn ask(&self, rows: Vec<(u128, Row)>, how: fn(Owner, u128) -> Request) {
         let asked = rows
             .iter()
-            .map(|(id, row)| (row.chain, blocks::fence(row.owner, *id)));
+            .map(|(id, row)| (row.chain, how(row.owner, *id)));
         let told = each(self.router, asked).await;
         let mut fates: Vec<(u128, Row, Fenced)> = Vec::with_capacity(rows.len());
         for (at, outcome) in told {

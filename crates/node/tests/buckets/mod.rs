@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_node::{BlockOptions, Call, Node, Settings, Stored, Unread};
-use fader_services::Kind;
 use fader_services::catalog::{AccountId, Name};
-use fader_services::level::ConsistencyOptions;
+use fader_services::level::{ConsistencyOptions, Level};
 use fader_services::request::{Limits, own};
 use fader_services::s3::command::{
     Command, CompleteUpload, CreateBucket, CreateUpload, DeleteObject, Deletion, Extent, GetObject,
@@ -20,6 +19,7 @@ use fader_services::s3::reply::{Entry, Found, Page, Piece, Put};
 use fader_services::s3::rows::Metadata;
 use fader_services::s3::{Action, Error, Reply, S3};
 use fader_services::service::Trouble;
+use fader_services::{Kind, Mode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -59,8 +59,16 @@ pub(crate) fn bytes_of(seed: u64, size: usize) -> Bytes {
 }
 
 pub(crate) async fn ask(node: &Node, command: Command) -> Result<Reply, Error> {
+    ask_at(node, command, ConsistencyOptions::default()).await
+}
+
+async fn ask_at(
+    node: &Node,
+    command: Command,
+    consistency: ConsistencyOptions,
+) -> Result<Reply, Error> {
     let request = Request::of(&account(), rand::random(), command);
-    let call = Call::new(&account(), request, ConsistencyOptions::default());
+    let call = Call::new(&account(), request, consistency);
     own::<S3>(node.call(call).await.0)
 }
 
@@ -78,6 +86,60 @@ pub(crate) async fn create_one(node: &Node, bucket: &str) -> Result<Reply, Error
         }),
     )
     .await
+}
+
+/// Makes a bucket that takes eventual puts.
+pub(crate) async fn create_mixed(node: &Node, bucket: &str) {
+    let create = CreateBucket {
+        bucket: bucket.to_owned(),
+        region: "us-east-1".to_owned(),
+        mode: Some(Mode::Mixed.byte()),
+        ..CreateBucket::default()
+    };
+    ask(node, Command::CreateBucket(create)).await.unwrap();
+}
+
+/// Puts eventually what is stored for a bucket, with W.
+pub(crate) async fn name_eventually(
+    node: &Node,
+    bucket: &str,
+    key: &str,
+    stored: Stored,
+    w: u8,
+) -> Result<Reply, Error> {
+    let put = PutObject {
+        bucket: bucket.to_owned(),
+        ..put_of(key, stored)
+    };
+    let eventual = ConsistencyOptions {
+        level: Level::Eventual {
+            r: 1,
+            w,
+            sloppy: false,
+        },
+        ..ConsistencyOptions::default()
+    };
+    ask_at(node, Command::PutObject(Box::new(put)), eventual).await
+}
+
+/// The same of bytes, again while members come and go.
+pub(crate) async fn put_eventually(node: &Node, bucket: &str, key: &str, bytes: &Bytes, w: u8) {
+    loop {
+        if let Ok(stored) = store_in(node, bucket, None, bytes).await {
+            match name_eventually(node, bucket, key, stored, w).await {
+                Ok(_) => return,
+                Err(error) => assert!(error.reason.is_some(), "{key}: {error:?}"),
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Waits until a strong read shows these bytes.
+pub(crate) async fn shows(node: &Node, bucket: &str, key: &str, bytes: &Bytes) {
+    while get_in(node, bucket, key).await.ok().as_deref() != Some(&bytes[..]) {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 pub(crate) async fn delete_bucket(node: &Node) -> Result<Reply, Error> {

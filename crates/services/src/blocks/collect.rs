@@ -6,12 +6,12 @@ use fader_chain::{ALL_GUARDS, ChainId, EntryId};
 
 use crate::blocks::{Attempt, Command, Fenced, GarbageId, Owner, ROWS_MAX, Row};
 use crate::key::KeyRange;
-use crate::request::{Outcome, Reply, Request};
+use crate::request::{Outcome, Refusal, Reply, Request};
 use crate::s3::bucket::{Bucket, Terms};
 use crate::s3::command::{DropGarbage, Fence, MoveNote};
-use crate::s3::fence::blocks_of;
+use crate::s3::fence::{blocks_of, is_closed};
 use crate::s3::layout::{Keys, garbage_of, garbage_of_chain};
-use crate::s3::{self, Limits};
+use crate::s3::{self, Code, Error, Limits};
 use crate::{CollectionId, Direction, Kind, Mode, View, ViewError, catalog};
 
 /// Garbage of a bucket.
@@ -70,6 +70,35 @@ pub fn attempt(
 /// Asks, on the chain of the block's owner, what becomes of a block.
 pub fn fence(owner: Owner, block: u128) -> Request {
     of_node(s3::Command::Fence(Fence { owner, block }))
+}
+
+/// The same of a closed attempt, when all is settled that members held of it: a block that nothing
+/// names goes with its row.
+pub fn end_attempt(owner: Owner, block: u128) -> Request {
+    of_node(s3::Command::EndAttempt(Fence { owner, block }))
+}
+
+/// Whether an eventual put of blocks may be taken at a member whose log shows `newest`, committed
+/// or not (SE-4).
+///
+/// # Errors
+/// The refusal, when its attempt is closed, or [`ViewError`]'s words when the store cannot be read.
+pub fn check_attempt(
+    newest: &dyn View,
+    collection: CollectionId,
+    attempt: &Attempt,
+) -> Result<(), Refusal> {
+    let closed = match bucket(newest, collection) {
+        Ok(Some(bucket)) => is_closed(&bucket, attempt),
+        // Who takes it says so.
+        Ok(None) => Ok(false),
+        Err(error) => Err(error),
+    };
+    match closed {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Refusal::S3(Error::of(Code::AttemptFenced))),
+        Err(error) => Err(Refusal::S3(error.into())),
+    }
 }
 
 /// What a fence came to; nothing where that is not known.

@@ -7,6 +7,7 @@
 //!                       fence(attempt), on the bucket's chain
 //!                         ├─ kept ─────▶ EndLeases
 //!                         ├─ fenced ───▶ Remove
+//!                         ├─ closed ───▶ floor, barrier ─▶ EndAttempt ─▶ kept, or the row goes
 //!                         └─ no answer ─▶ asked again
 //! garbage of a bucket ─ the wait ─▶ Remove, on each chain ─▶ the garbage's own row goes
 //! ```
@@ -29,7 +30,10 @@ mod seam;
 pub use crate::s3::command::Owner;
 pub use crate::s3::reply::Fenced;
 pub use crate::s3::rows::{Attempt, Block, Content, GarbageId};
-pub use collect::{GarbageAt, Removal, attempt, fate, fence, garbage, notes, removal, verdicts};
+pub use collect::{
+    GarbageAt, Removal, attempt, check_attempt, end_attempt, fate, fence, garbage, notes, removal,
+    verdicts,
+};
 pub use rows::{Lease, LeaseAt, Row, block_of, due, garbage_of, leased, new_row, row, rows_from};
 pub use seam::{Blocks, Done, Refusal};
 
@@ -137,12 +141,7 @@ pub(crate) fn decide(
         }
         Command::Remove(ids) => {
             for id in ids {
-                if let Some(row) = row(view, *id)? {
-                    changes.push(Change::Remove {
-                        key: block_key(*id),
-                    });
-                    changes.extend(end_lease(*id, &row));
-                }
+                changes.extend(removed(view, *id)?);
             }
         }
         Command::EndLeases(ids) => {
@@ -153,19 +152,57 @@ pub(crate) fn decide(
                 let Some(ended) = end_lease(*id, &row) else {
                     continue;
                 };
-                let row = Row {
-                    lease: Lease::Ended,
-                    ..row
-                };
-                changes.push(Change::Put {
-                    key: block_key(*id),
-                    value: encode(&row),
-                });
+                changes.push(with_lease(*id, row, Lease::Ended));
                 changes.push(ended);
             }
         }
     }
     Ok(changes)
+}
+
+/// What takes a row away, if it is there.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub(crate) fn removed(view: &dyn View, id: u128) -> Result<Vec<Change>, ViewError> {
+    let Some(row) = row(view, id)? else {
+        return Ok(Vec::new());
+    };
+    let key = block_key(id);
+    let removed = std::iter::once(Change::Remove { key });
+    Ok(removed.chain(end_lease(id, &row)).collect())
+}
+
+/// What ends the lease of a row now, if there is one, for an attempt that is closed. Its row is
+/// found by those who look for leases that are over.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub(crate) fn closed(view: &dyn View, now_ms: u64, id: u128) -> Result<Vec<Change>, ViewError> {
+    let row = row(view, id)?;
+    let Some((row, end_ms)) = row.and_then(|row| match row.lease {
+        Lease::Until(end_ms) => Some((row, end_ms)),
+        Lease::Ended | Lease::Closed(_) => None,
+    }) else {
+        return Ok(Vec::new());
+    };
+    if end_ms <= now_ms {
+        return Ok(vec![with_lease(id, row, Lease::Closed(end_ms))]);
+    }
+    let begun = Change::Put {
+        key: lease_key(now_ms, id),
+        value: Bytes::new(),
+    };
+    let closed = with_lease(id, row, Lease::Closed(now_ms));
+    let changes = end_lease(id, &row).into_iter();
+    Ok(changes.chain([closed, begun]).collect())
+}
+
+fn with_lease(id: u128, row: Row, lease: Lease) -> Change {
+    Change::Put {
+        key: block_key(id),
+        value: encode(&Row { lease, ..row }),
+    }
 }
 
 fn put_row(put: &Put, block: NewRow, lease: Lease) -> Vec<Change> {
@@ -193,7 +230,7 @@ fn put_row(put: &Put, block: NewRow, lease: Lease) -> Vec<Change> {
 /// The row of a row's lease goes, if there is one (SR-2).
 fn end_lease(id: u128, row: &Row) -> Option<Change> {
     match row.lease {
-        Lease::Until(end_ms) => Some(Change::Remove {
+        Lease::Until(end_ms) | Lease::Closed(end_ms) => Some(Change::Remove {
             key: lease_key(end_ms, id),
         }),
         Lease::Ended => None,

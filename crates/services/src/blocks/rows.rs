@@ -23,8 +23,10 @@ pub enum Lease {
     Until(u64),
     /// A version or a part names it.
     Ended,
+    /// It is over since then, and its attempt is closed (SE-5).
+    Closed(u64),
 }
-wire_choice!(Lease, "the lease of a block", { 0 => Until(it), 1 => Ended });
+wire_choice!(Lease, "the lease of a block", { 0 => Until(it), 1 => Ended, 2 => Closed(it) });
 
 /// The row of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,13 @@ pub struct Row {
     pub number: u64,
     /// Its lease.
     pub lease: Lease,
+}
+
+impl Row {
+    /// Whether its attempt is closed, and may end when all is settled that members held of it.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.lease, Lease::Closed(_))
+    }
 }
 wire_fields!(Row {
     lease,
@@ -103,13 +112,13 @@ pub fn block_of(key: &[u8]) -> Option<u128> {
 }
 
 /// The block whose row a change makes; nothing of a change that makes none, such as one that ends
-/// a lease.
+/// or closes a lease.
 pub fn new_row(change: &Change) -> Option<u128> {
     match change {
         Change::Put { key, value } => {
             let id = block_of(key)?;
             let row = decode(value.clone()).ok()?;
-            (row.lease != Lease::Ended).then_some(id)
+            matches!(row.lease, Lease::Until(_)).then_some(id)
         }
         _ => None,
     }

@@ -22,10 +22,14 @@ impl Chain {
     fn run(&mut self, now_ms: u64, command: &Command) -> Vec<Change> {
         let limits = Limits { lease_ms: LEASE };
         let changes = decide(&self.rows, &limits, now_ms, command).unwrap();
+        self.apply(&changes);
+        changes
+    }
+
+    fn apply(&mut self, changes: &[Change]) {
         self.index += 1;
         let under = ApplyContext::strong(EntryId::new(1, self.index));
-        self.rows.apply(&changes, &under).unwrap();
-        changes
+        self.rows.apply(changes, &under).unwrap();
     }
 
     fn due(&self, now_ms: u64) -> Vec<LeaseAt> {
@@ -144,4 +148,30 @@ fn only_a_put_of_rows_waits_for_bytes() {
     assert_eq!(ids(Command::Put(it)), [5]);
     assert!(ids(Command::Remove(vec![5])).is_empty());
     assert!(ids(Command::EndLeases(vec![(5, 1)])).is_empty());
+}
+
+#[test]
+fn a_lease_that_is_closed_is_over_at_once_and_makes_no_row() {
+    let mut chain = Chain::default();
+    chain.run(NOW, &put(1, &[5, 6]));
+    for (at, since) in [(NOW + 7, NOW + 7), (NOW + 9, NOW + 7)] {
+        let changes = closed(&chain.rows, at, 5).unwrap();
+        assert_eq!(changes.iter().filter_map(new_row).count(), 0);
+        chain.apply(&changes);
+        assert_eq!(chain.lease(5), Some(Lease::Closed(since)));
+        assert_eq!(chain.due(NOW + 7), [(since, 5)]);
+    }
+    // One that is over stays in its place.
+    let changes = closed(&chain.rows, NOW + LEASE + 1, 6).unwrap();
+    chain.apply(&changes);
+    assert_eq!(chain.lease(6), Some(Lease::Closed(NOW + LEASE)));
+    assert_eq!(chain.due(u64::MAX).len(), 2);
+    // A put that comes late does not open it.
+    chain.run(NOW + 10, &put(2, &[5]));
+    assert_eq!(chain.lease(5), Some(Lease::Closed(NOW + 7)));
+    chain.run(NOW + 11, &Command::Remove(vec![6]));
+    chain.run(NOW + 11, &Command::EndLeases(vec![(5, 1)]));
+    assert_eq!(chain.lease(5), Some(Lease::Ended));
+    assert!(chain.due(u64::MAX).is_empty());
+    assert!(closed(&chain.rows, NOW, 5).unwrap().is_empty());
 }

@@ -72,6 +72,7 @@ pub enum Command {
     MoveNote(MoveNote),
     ListGarbage(ListGarbage),
     DropGarbage(DropGarbage),
+    EndAttempt(Fence),
 }
 
 impl Command {
@@ -115,6 +116,7 @@ impl Command {
             }
             Command::ListBuckets(_)
             | Command::Fence(_)
+            | Command::EndAttempt(_)
             | Command::MoveNote(_)
             | Command::ListGarbage(_)
             | Command::DropGarbage(_) => return None,
@@ -400,7 +402,8 @@ pub struct Owner {
     pub upload: Option<u128>,
 }
 
-/// Asks whether a block whose lease is over is still wanted, and fences its attempt if not.
+/// Asks whether a block whose lease is over is still wanted, and fences its attempt if not. Of a
+/// closed attempt it is asked last when all is settled that members held of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fence {
     /// Who owns the block.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! head of a block's chain ── lease over ──▶ Fence ──▶ NoAnswer | Kept | Fenced ──▶ row may go
+//!                                  mixed ──▶ closed ── safe point, barrier ──▶ EndAttempt
 //! head of the bucket's chain ── 15 minutes ──▶ rows of garbage's blocks go ──▶ DropGarbage
 //! ```
 //!
@@ -9,11 +10,13 @@
 //! - SB-2 a commit and a fence name the bucket by its id.
 //! - SB-4 a block that is garbage is neither kept nor fenced: its garbage row removes it.
 //! - SB-5 a fence ends when the note passes the `begun` of its attempt, which is refused since.
+//! - SE-5 where members may hold eventual puts a fence closes the attempt, and no more. When all
+//!   is settled that they held, the entry that finds no name takes the row of the block away.
 //!
-//! Deliberately absent: clocks of leases and of the wait, which are the node's; eventual puts of
-//! blocks, with closing rows.
+//! Deliberately absent: clocks of leases and of the wait, the safe point and the barrier, which are
+//! the node's.
 
-use fader_chain::{EntryId, Guard};
+use fader_chain::{EntryId, Guard, ModeState};
 
 use crate::key::KeyRange;
 use crate::s3::Decided;
@@ -24,9 +27,9 @@ use crate::s3::layout::{decode, garbage_of, part_of};
 use crate::s3::limits::Limits;
 use crate::s3::pieces::attempt_of;
 use crate::s3::reply::{Fenced, Garbage, Reply};
-use crate::s3::rows::{Block, Content, GarbageId, Part};
+use crate::s3::rows::{Attempt, Block, Content, GarbageId, Part};
 use crate::service::Context;
-use crate::{CollectionId, View, ViewError};
+use crate::{CollectionId, View, ViewError, blocks};
 
 /// Parts of an upload whose blocks one reply names.
 const PARTS: usize = 16;
@@ -44,30 +47,75 @@ fn open<'a>(
 
 /// Decides what is to happen to a block whose lease is over.
 pub(crate) fn fence(view: &dyn View, context: &Context<'_, Limits>, fence: &Fence) -> Decided {
-    let owner = &fence.owner;
-    let done = |fenced| Ok((Reply::Fenced(fenced), Vec::new()));
-    let Some(mut bucket) = open(view, context, owner.collection)? else {
-        return done(Fenced::Fenced);
+    let mut bucket = match named(view, context, fence)? {
+        Ok(bucket) => bucket,
+        Err(fate) => return Ok((Reply::Fenced(fate), Vec::new())),
     };
-    if !bucket.is_of(owner.attempt.bucket) {
-        return done(Fenced::Fenced);
+    let attempt = &fence.owner.attempt;
+    if !is_behind(&bucket, attempt)? && !bucket.settings.is_deleted {
+        bucket.mark(bucket.keys.fence(attempt.begun, attempt.id));
     }
+    if !may_be_held(&bucket, fence)? {
+        return Ok((Reply::Fenced(Fenced::Fenced), bucket.finish()));
+    }
+    let mut changes = bucket.finish();
+    changes.extend(blocks::closed(view, context.now_ms, fence.block)?);
+    Ok((Reply::Fenced(Fenced::NoAnswer), changes))
+}
+
+/// Decides it of a block of a closed attempt, when all is settled that members held.
+pub(crate) fn end_attempt(view: &dyn View, context: &Context<'_, Limits>, end: &Fence) -> Decided {
+    let bucket = match named(view, context, end)? {
+        Ok(bucket) => bucket,
+        Err(fate) => return Ok((Reply::Fenced(fate), Vec::new())),
+    };
+    if !is_closed(&bucket, &end.owner.attempt)? {
+        return Ok((Reply::Fenced(Fenced::NoAnswer), Vec::new()));
+    }
+    Ok((Reply::Done, blocks::removed(view, end.block)?))
+}
+
+/// The bucket of a block that nothing in it names, or what becomes of the block.
+fn named<'a>(
+    view: &'a dyn View,
+    context: &Context<'a, Limits>,
+    fence: &Fence,
+) -> Result<Result<Bucket<'a>, Fenced>, ViewError> {
+    let owner = &fence.owner;
+    let bucket = open(view, context, owner.collection)?;
+    let Some(bucket) = bucket.filter(|bucket| bucket.is_of(owner.attempt.bucket)) else {
+        return Ok(Err(Fenced::Fenced));
+    };
     let content = bucket.content(owner.attempt.id)?;
     if content.is_some_and(|content| content.names(fence.block)) {
-        let is_garbage = is_garbage(&bucket, fence)?;
-        if !is_garbage {
-            return done(Fenced::Kept);
+        if !is_garbage(&bucket, fence)? {
+            return Ok(Err(Fenced::Kept));
         }
         if bucket.has(Guard::S3FenceGarbage) {
-            return done(Fenced::NoAnswer);
+            return Ok(Err(Fenced::NoAnswer));
         }
     }
+    Ok(Ok(bucket))
+}
+
+fn is_behind(bucket: &Bucket<'_>, attempt: &Attempt) -> Result<bool, ViewError> {
     let note: Option<EntryId> = bucket.row(&bucket.keys.note())?;
-    let is_behind = note.is_some_and(|note| owner.attempt.begun <= note);
-    if !is_behind && !bucket.settings.is_deleted {
-        bucket.mark(bucket.keys.fence(owner.attempt.begun, owner.attempt.id));
+    Ok(note.is_some_and(|note| attempt.begun <= note))
+}
+
+/// Whether an attempt is fenced, or too old to be known as fenced: no put of it is taken any more.
+pub(crate) fn is_closed(bucket: &Bucket<'_>, attempt: &Attempt) -> Result<bool, ViewError> {
+    let fence = bucket.keys.fence(attempt.begun, attempt.id);
+    Ok(is_behind(bucket, attempt)? || bucket.has_row(&fence)?)
+}
+
+/// Whether members may hold an eventual put of an attempt (SE-5).
+fn may_be_held(bucket: &Bucket<'_>, fence: &Fence) -> Result<bool, ViewError> {
+    if fence.owner.upload.is_some() || bucket.settings.is_deleted {
+        return Ok(false);
     }
-    Ok((Reply::Fenced(Fenced::Fenced), bucket.finish()))
+    let standing = ModeState::of(bucket.terms.view, fence.owner.collection.0)?;
+    Ok(standing.mode.settles_eventual() && bucket.has(Guard::S3Close))
 }
 
 fn is_garbage(bucket: &Bucket<'_>, fence: &Fence) -> Result<bool, ViewError> {

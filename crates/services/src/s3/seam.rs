@@ -78,11 +78,8 @@ impl Service for S3 {
             Level::Eventual { .. } if is_write => {
                 let takes = mode.is_none_or(Mode::takes_eventual) && consistency.bound.is_none();
                 let put = tentative::is_plain(request).filter(|_| takes);
-                match put.ok_or_else(tentative::refused)?.content {
-                    Content::Inline(_) => Ok((consistency.level, None)),
-                    // SE-1: what is stronger than asked is as good.
-                    Content::Blocks(_) => Ok((Level::Strong, None)),
-                }
+                put.ok_or_else(tentative::refused)?;
+                Ok((consistency.level, None))
             }
             _ if is_write && consistency.bound.is_some() => {
                 let message = "A write cannot have a bound: it is not a read.";

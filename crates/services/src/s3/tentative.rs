@@ -1,18 +1,24 @@
-//! Eventual puts of small objects to a bucket of the mode `mixed` that keeps no versions.
+//! Eventual puts to a bucket of the mode `mixed` that keeps no versions.
 //!
 //! A member that takes one stamps an operation on the register of its key. That is a clear of what
-//! is older, and one element, the object with its bytes. Reads show it from its promotion on: then
-//! the head places it as a strong put does, on the newest state. A strong write of the key clears
-//! the register, so an operation that is older comes to nothing.
+//! is older, and one element, the object with its bytes, or with its blocks. Reads show it from its
+//! promotion on: then the head places it as a strong put does, on the newest state. A strong write
+//! of the key clears the register, so an operation that is older comes to nothing.
 //!
 //! ```text
 //! 'A' key  :  group ""  element := attempt content object sent:varint
 //! ```
 //!
 //! Invariants:
-//! - SE-1 an eventual put has no condition, and no blocks: those are put strongly.
+//! - SE-1 an eventual put has no condition.
 //! - SE-2 what a promotion replaces is found at the promotion, by the head.
 //! - SE-3 a bucket that keeps versions, or did, is never of the mode `mixed`.
+//! - SE-4 a member whose log has a fence of an attempt, committed or not, takes no put of it
+//!   (`blocks::check_attempt`).
+//! - SE-6 a promotion names blocks that have their rows, and no attempt twice: else it comes to
+//!   nothing.
+//!
+//! An eventual put of blocks that comes to nothing leaves them to their leases (SE-5, `fence`).
 
 use bytes::Bytes;
 use fader_chain::{ALL_GUARDS, Accepted, Change, ElementOp, Settled, TombstonePolicy};
@@ -25,11 +31,11 @@ use crate::s3::layout::{decode, encode, split_put_register};
 use crate::s3::limits::Limits;
 use crate::s3::objects::{check_put, place, shown};
 use crate::s3::reply::Reply;
-use crate::s3::rows::{Content, Object, State, Version, VersionId};
+use crate::s3::rows::{Attempt, Block, Content, Object, State, Version, VersionId};
 use crate::s3::settings::Versioning;
 use crate::service::{Acceptance, Context};
 use crate::sqs::wire_fields;
-use crate::{CollectionId, Mode, Rule, View, ViewError, catalog};
+use crate::{CollectionId, Mode, Rule, View, ViewError, blocks, catalog};
 
 /// What an element holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +63,17 @@ pub(crate) fn refused() -> Error {
 pub(crate) fn is_plain(request: &Request) -> Option<&PutObject> {
     match &request.command {
         Command::PutObject(put) if put.conditions == WriteConditions::default() => Some(put),
+        _ => None,
+    }
+}
+
+/// The attempt of a put of blocks.
+pub(crate) fn attempt(request: &Request) -> Option<&Attempt> {
+    match &request.command {
+        Command::PutObject(put) => match put.content {
+            Content::Blocks(_) => Some(&put.attempt),
+            Content::Inline(_) => None,
+        },
         _ => None,
     }
 }
@@ -96,10 +113,15 @@ pub(crate) fn accept(
         request,
     };
     let bucket = Bucket::named(asked)?;
-    let is_small = matches!(put.content, Content::Inline(_));
     let is_kept = bucket.settings.versioning != Versioning::Off;
-    if !is_small || is_kept || !context.mode.takes_eventual() {
+    if is_kept || !context.mode.takes_eventual() {
         return Err(refused());
+    }
+    if let Content::Blocks(blocks) = &put.content {
+        let is_here = |block: &Block| block.chain == context.chain;
+        if !bucket.is_of(put.attempt.bucket) || !blocks.iter().all(is_here) {
+            return Err(Error::of(Code::AttemptFenced));
+        }
     }
     let object = check_put(&bucket, asked, put)?;
     let arrival = Arrival {
@@ -168,6 +190,9 @@ pub(crate) fn settle(
             continue;
         };
         let arrival: Arrival = decode(value.clone())?;
+        if !is_whole(&bucket, &arrival)? {
+            return Ok(Settled::Refused(Bytes::from_static(&[GONE])));
+        }
         bucket.terms.now_ms = arrival.sent_ms;
         bucket.put(bucket.keys.content(arrival.attempt), &arrival.content);
         let state = State::Object(Box::new(arrival.object));
@@ -182,6 +207,22 @@ pub(crate) fn settle(
         marks: TombstonePolicy::Kept,
     });
     Ok(Settled::Apply(changes))
+}
+
+/// Whether an object may be placed (SE-6). A collection is one bucket's, so it needs no id.
+fn is_whole(bucket: &Bucket<'_>, arrival: &Arrival) -> Result<bool, ViewError> {
+    if bucket.has_row(&bucket.keys.content(arrival.attempt))? {
+        return Ok(false);
+    }
+    let Content::Blocks(blocks) = &arrival.content else {
+        return Ok(true);
+    };
+    for block in blocks {
+        if blocks::row(bucket.terms.view, block.id)?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// As `simpledb::encode_cause` writes it.

@@ -10,7 +10,7 @@ use fader_services::s3::command::{CreateBucket, DeleteObject, Deletion, List, Na
 use fader_services::s3::reply::Entry as Listed;
 use fader_services::s3::{self, Command, Reply};
 use fader_services::steps::{self, Action, Ask, Finish, Heard, Step};
-use fader_services::{CollectionId, Kind, MapView};
+use fader_services::{CollectionId, Kind, MapView, Mode};
 
 use super::calls::Purpose;
 use super::chain::{Deed, Entry, MEMBERS};
@@ -171,6 +171,7 @@ impl World {
         let create = Command::CreateBucket(CreateBucket {
             bucket: name.to_owned(),
             region: "us-east-1".to_owned(),
+            mode: self.is_mixed.then(|| Mode::Mixed.byte()),
             ..CreateBucket::default()
         });
         let seed = self.random.name();
@@ -478,10 +479,10 @@ impl World {
 /// The chains of data.
 pub(super) const DATA: u32 = CHAINS as u32 - 1;
 
-/// The collections that a view says a name stands for.
-pub(super) fn meant(view: &MapView, name: Name<'_>) -> Option<CollectionId> {
+/// The collection that a view says a name stands for, and its mode.
+pub(super) fn meant(view: &MapView, name: Name<'_>) -> Option<(CollectionId, Mode)> {
     let entry = catalog::collection(view, name).expect(READABLE);
-    entry.map(|entry| entry.collection)
+    entry.map(|entry| (entry.collection, entry.mode))
 }
 
 /// A map of what is known of collections.

@@ -231,6 +231,7 @@ impl World {
         self.plan(self.now + BEAT, Event::Beat);
         self.control();
         self.send_log();
+        self.tell_held();
         self.tend_bytes();
     }
 }

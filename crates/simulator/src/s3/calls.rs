@@ -8,7 +8,7 @@ use fader_services::service::{Target, Trouble};
 use fader_services::{Decision, MapView, Reason};
 
 use super::buckets::{Bucket, DATA, Waiting};
-use super::chain::Deed;
+use super::chain::{Deed, MEMBERS};
 use super::clients::{Upload, etag_of};
 use super::{Event, Rule, SYSTEM, World};
 
@@ -21,6 +21,8 @@ const TRIES: u32 = 6;
 pub(super) enum Purpose {
     Rows,
     Commit,
+    /// An eventual put, at any member.
+    Eventual,
     Create(Bucket),
     Complete,
     Abort,
@@ -114,7 +116,7 @@ impl World {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    pub(super) fn tell(&mut self, event: Event) {
         if let Some(time) = self.travel(50) {
             self.plan(time, event);
         }
@@ -131,7 +133,7 @@ impl World {
             match &entry.deed {
                 Deed::Call(call, outcome) => self.tell(Event::Answer(*call, outcome.clone())),
                 Deed::Node(ask, outcome) => self.tell(Event::Told(*ask, outcome.clone())),
-                Deed::Upkeep => {}
+                Deed::Settle(..) | Deed::Upkeep => {}
             }
         }
         let (commits, head) = (self.chains[self.on].commits, self.chains[self.on].head());
@@ -165,7 +167,8 @@ impl World {
         let may_repeat = match purpose {
             Purpose::Rows | Purpose::Complete | Purpose::Abort => true,
             Purpose::Enter(_) | Purpose::Make(_) | Purpose::Unmake(_) => true,
-            Purpose::Commit | Purpose::Create(_) | Purpose::Delete => false,
+            Purpose::Commit | Purpose::Eventual => false,
+            Purpose::Create(_) | Purpose::Delete => false,
         };
         self.calls.push(Call {
             client: at,
@@ -176,8 +179,18 @@ impl World {
         });
         self.count("calls");
         self.clients[at].call = Some(call);
-        for time in self.arrivals(may_repeat) {
-            self.plan(time, Event::Call(call));
+        let mut arrivals = self.arrivals(may_repeat);
+        if purpose == Purpose::Eventual && !self.is_calm() && self.random.chance(150) {
+            // It comes when it is given up.
+            let late = self.random.between(PATIENCE, PATIENCE + 50_000);
+            arrivals = vec![self.now + late];
+        }
+        for time in arrivals {
+            let event = match purpose {
+                Purpose::Eventual => Event::Take(call, self.random.below(MEMBERS)),
+                _ => Event::Call(call),
+            };
+            self.plan(time, event);
         }
         self.plan(self.now + PATIENCE, Event::Deadline(call));
     }
@@ -240,7 +253,7 @@ impl World {
                 }
             }
             (Purpose::Rows, Err(_)) => self.try_rows_again(at),
-            (Purpose::Commit, Ok(request::Reply::S3(_))) => {
+            (Purpose::Commit | Purpose::Eventual, Ok(request::Reply::S3(_))) => {
                 self.count("acknowledged");
                 let client = &mut self.clients[at];
                 let put = client.put.take();
@@ -251,7 +264,7 @@ impl World {
                     upload.done.insert(number, etag_of(put.owner.attempt.id));
                 }
             }
-            (Purpose::Commit, _) => {
+            (Purpose::Commit | Purpose::Eventual, _) => {
                 self.count("refused");
                 self.give_up_put(at);
                 self.clients[at].upload = None;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use fader_chain::{ApplyContext, Change, EntryId};
+use fader_chain::{ApplyContext, Change, EntryId, Stamp};
 use fader_services::request::Outcome;
 use fader_services::{MapView, blocks};
 
@@ -19,6 +19,9 @@ pub(super) const MEMBERS: usize = 3;
 /// How far a member's clock on the wall may be ahead or behind at first, in milliseconds.
 const AHEAD_MS: u64 = 200;
 
+/// How often the floor rises, in microseconds.
+const FLOOR: u64 = 300_000;
+
 /// What an entry is of.
 #[derive(Debug)]
 pub(super) enum Deed {
@@ -26,6 +29,8 @@ pub(super) enum Deed {
     Call(usize, Outcome),
     /// Something that a collector asked.
     Node(usize, Outcome),
+    /// An eventual put is settled, and how.
+    Settle(usize, fader_chain::Outcome),
     /// Work that was due.
     Upkeep,
 }
@@ -35,6 +40,8 @@ pub(super) struct Entry {
     pub(super) id: EntryId,
     pub(super) changes: Vec<Change>,
     pub(super) deed: Deed,
+    /// Of a settlement that of the put.
+    stamp: Stamp,
 }
 
 #[derive(Debug)]
@@ -62,6 +69,8 @@ pub(super) struct Member {
     /// Bytes that it waits for, and those that no member has any more.
     pub(super) wanted: BTreeSet<u128>,
     pub(super) gone: BTreeSet<u128>,
+    /// Eventual puts that it holds: they survive a power cut.
+    pub(super) overlay: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -73,8 +82,10 @@ pub(super) struct Chain {
     pub(super) committed: MapView,
     pub(super) commits: usize,
     pub(super) newest: MapView,
-    /// The entry up to which all members of the configuration have applied the log.
+    /// The entry up to which all members of the configuration have applied the log, and when that
+    /// is looked at next.
     pub(super) floor: usize,
+    floor_due: u64,
     /// Since when a member that counts is out of reach.
     missed_since: Option<u64>,
 }
@@ -85,7 +96,10 @@ pub(super) fn rows_of(entry: &Entry) -> impl Iterator<Item = u128> + '_ {
 }
 
 pub(super) fn apply(view: &mut MapView, entry: &Entry) {
-    let under = ApplyContext::strong(entry.id);
+    let under = ApplyContext {
+        stamp: entry.stamp,
+        ..ApplyContext::strong(entry.id)
+    };
     view.apply(&entry.changes, &under)
         .expect("registers of this run can be read");
 }
@@ -113,6 +127,7 @@ impl Member {
             removed: Vec::new(),
             wanted: BTreeSet::new(),
             gone: BTreeSet::new(),
+            overlay: BTreeSet::new(),
         }
     }
 
@@ -122,6 +137,9 @@ impl Member {
             let entry = self.log[self.applied].clone();
             apply(&mut self.state, &entry);
             self.applied += 1;
+            if let Deed::Settle(operation, _) = entry.deed {
+                self.overlay.remove(&operation);
+            }
             for change in &entry.changes {
                 if let Change::Remove { key } = change {
                     let at = self.applied;
@@ -171,6 +189,7 @@ impl Chain {
             commits: 0,
             newest: MapView::default(),
             floor: 0,
+            floor_due: 0,
             missed_since: None,
         }
     }
@@ -193,8 +212,12 @@ impl Chain {
         self.head_member().clock.read(now).wall
     }
 
-    /// The floor rises; a state that a crash has set back does not lower it.
-    pub(super) fn raise_floor(&mut self) -> usize {
+    /// The floor rises now and then; a state that a crash has set back does not lower it.
+    pub(super) fn raise_floor(&mut self, now: u64) -> usize {
+        if now < self.floor_due {
+            return self.floor;
+        }
+        self.floor_due = now + FLOOR;
         let applied = self.seats.iter().map(|at| self.members[*at].applied);
         self.floor = self.floor.max(applied.min().unwrap_or(0));
         self.floor
@@ -214,12 +237,24 @@ impl Chain {
 
     /// Takes what was decided into the head's log.
     pub(super) fn append(&mut self, changes: Vec<Change>, deed: Deed) {
+        self.append_stamped(changes, deed, None);
+    }
+
+    /// The same of an entry with this stamp; of a strong one it is that of its id.
+    pub(super) fn append_stamped(
+        &mut self,
+        changes: Vec<Change>,
+        deed: Deed,
+        stamp: Option<Stamp>,
+    ) {
         let head = self.head();
         let index = self.members[head].log.len() as u64 + 1;
+        let id = EntryId::new(self.epoch, index);
         let entry = Entry {
-            id: EntryId::new(self.epoch, index),
+            id,
             changes,
             deed,
+            stamp: stamp.unwrap_or_else(|| Stamp::strong(id)),
         };
         apply(&mut self.newest, &entry);
         self.members[head].log.push(Rc::new(entry));

@@ -330,7 +330,13 @@ impl World {
                 checksum: None,
             }),
         };
-        self.call_s3(at, bucket, command, Purpose::Commit);
+        let is_plain = put.part.is_none() && put.conditions == WriteConditions::default();
+        let is_eventual = self.is_mixed && is_plain && self.random.chance(700);
+        let purpose = match is_eventual {
+            true => Purpose::Eventual,
+            false => Purpose::Commit,
+        };
+        self.call_s3(at, bucket, command, purpose);
     }
 }
 

@@ -51,8 +51,21 @@ pub(super) struct Collector {
     /// Garbage: the entry at which it was seen, and since when it waits.
     waiting: BTreeMap<GarbageAt, (usize, Option<u64>)>,
     samples: VecDeque<(u64, EntryId)>,
+    closed: Option<Closed>,
     /// When what was asked the last time.
     asked: BTreeMap<String, u64>,
+}
+
+/// Blocks of closed attempts that are to end.
+#[derive(Debug)]
+struct Closed {
+    rows: Vec<(u128, Row)>,
+    /// The head's state, in which they are closed.
+    at: usize,
+    /// The epoch of the barrier, and where the log ended that has all settlements.
+    barrier: Option<(u64, usize)>,
+    /// Whether these are committed.
+    is_settled: bool,
 }
 
 impl World {
@@ -131,7 +144,66 @@ impl World {
         let wall_ms = self.chains[self.on].wall_ms(self.now);
         let due = blocks::due(&head.state, None, wall_ms, 64).expect(READABLE);
         let ids: Vec<u128> = due.into_iter().map(|(_, id)| id).collect();
+        let leased = blocks::leased(&head.state, &ids).expect(READABLE);
+        let (closed, others): (Vec<_>, Vec<_>) =
+            leased.into_iter().partition(|(_, row)| row.is_closed());
+        let ids: Vec<u128> = others.into_iter().map(|(id, _)| id).collect();
         self.fence_all(&ids);
+        self.end_closed(closed);
+    }
+
+    /// Ends attempts that are closed (COLLECT-5).
+    fn end_closed(&mut self, rows: Vec<(u128, Row)>) {
+        let (on, at) = (self.on, self.chains[self.on].head_member().applied);
+        let (epoch, commits) = (self.chains[on].epoch, self.chains[on].commits);
+        let floor = self.chains[on]
+            .head_member()
+            .floor
+            .min(self.chains[on].floor);
+        let (gathers, waits) = (self.has(Rule::Barrier), self.has(Rule::BarrierFromFloor));
+        let Some(closed) = &mut self.collectors[on].closed else {
+            if !rows.is_empty() {
+                self.collectors[on].closed = Some(Closed {
+                    rows,
+                    at,
+                    barrier: None,
+                    is_settled: false,
+                });
+            }
+            return;
+        };
+        let is_passed = closed.at <= floor;
+        let is_committed = |(of, length)| of == epoch && length <= commits;
+        closed.is_settled |= closed.barrier.is_some_and(is_committed);
+        if is_passed && (closed.is_settled || !gathers) {
+            let rows = std::mem::take(&mut closed.rows);
+            self.collectors[on].closed = None;
+            for (id, row) in rows {
+                if self.may_ask(format!("end {id} {}", row.number)) {
+                    self.count("ended attempts");
+                    self.send_ask(blocks::end_attempt(row.owner, id), Then::Judge(id, row));
+                }
+            }
+        } else if (is_passed || !waits)
+            && !closed.is_settled
+            && closed.barrier.is_none_or(|(of, _)| of != epoch)
+            && let Some(time) = self.travel(20)
+        {
+            self.plan(time, Event::Gathered(epoch));
+        }
+    }
+
+    /// All members have told the head what they hold.
+    pub(super) fn gathered(&mut self, epoch: u64) {
+        if self.collectors[self.on].closed.is_none() {
+            return;
+        }
+        let settled = self.settle_held(epoch);
+        if let Some(closed) = &mut self.collectors[self.on].closed
+            && let Some(length) = settled
+        {
+            closed.barrier = Some((epoch, length));
+        }
     }
 
     /// Asks what becomes of blocks whose leases are over, or whose puts were given up.

@@ -21,6 +21,7 @@ impl World {
         {
             self.chains[self.on].members[back].gone.clear();
             self.chains[self.on].join(back);
+            self.judge_held(back);
             self.count("joins");
             is_other = true;
         }
@@ -41,7 +42,7 @@ impl World {
         }
         let known = (
             self.chains[self.on].commits,
-            self.chains[self.on].raise_floor(),
+            self.chains[self.on].raise_floor(self.now),
         );
         for member in self.chains[self.on].seats.clone() {
             let from = self.chains[self.on].members[member].acknowledged;
@@ -166,6 +167,9 @@ impl World {
     fn crash(&mut self, member: usize, until: u64, is_wiped: bool) {
         if !self.chains[self.on].members[member].is_up {
             return;
+        }
+        if is_wiped {
+            self.lose_held(member);
         }
         self.chains[self.on].crash(member, is_wiped, &mut self.random);
         let life = self.chains[self.on].members[member].life;

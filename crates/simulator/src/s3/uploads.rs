@@ -10,7 +10,7 @@ use fader_services::s3::rows::Metadata;
 use fader_services::s3::settings::{Setting, Versioning};
 use fader_services::s3::{self, Command};
 use fader_services::service::Context;
-use fader_services::{CollectionId, Kind, MapView};
+use fader_services::{CollectionId, Kind, MapView, Mode};
 
 use super::buckets::{Bucket, meant};
 use super::calls::Purpose;
@@ -25,14 +25,15 @@ impl World {
         now_ms: u64,
         of: Option<Bucket>,
     ) -> Context<'_, request::Limits> {
-        let collection = of.and_then(|bucket| {
+        let found = of.and_then(|bucket| {
             let name = Name::new(Kind::Bucket, &self.account, bucket.name);
             let found = meant(view, name);
-            let is_meant = |it: &CollectionId| *it == bucket.collection;
+            let is_meant = |it: &(CollectionId, Mode)| it.0 == bucket.collection;
             found.filter(|it| is_meant(it) || !self.has(Rule::Collection))
         });
         Context {
-            collection,
+            collection: found.map(|it| it.0),
+            mode: found.map_or(Mode::Strong, |it| it.1),
             now_ms,
             chain: ChainId(u32::try_from(self.on).expect("there are few chains")),
             guards: &self.guards,

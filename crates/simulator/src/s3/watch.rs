@@ -104,6 +104,9 @@ impl World {
         let rows: Vec<u128> = rows_of(entry).filter(is_there).collect();
         self.check_whole(&self.here(rows))?;
         self.watch_buckets(entry)?;
+        if let Deed::Settle(operation, outcome) = &entry.deed {
+            self.means_settled(*operation, outcome)?;
+        }
         if let Deed::Call(call, outcome) = &entry.deed
             && let Some(of) = self.calls[*call].of
             && let Request::S3(request) = self.calls[*call].request.clone()
@@ -207,6 +210,16 @@ impl World {
         }
     }
 
+    /// An eventual put is placed.
+    pub(super) fn means_eventual(&mut self, of: Bucket, put: &PutObject) -> Result<(), Broken> {
+        let model = &mut self.models[self.on];
+        if !model.attempts.insert(put.attempt.id) {
+            return Err(("twice", format!("{} is placed twice", put.etag)));
+        }
+        model.place(of.collection, &put.key, Some(put.etag.clone()));
+        self.check_whole(&blocks_of(&put.content))
+    }
+
     fn means_complete(
         &mut self,
         of: Bucket,
@@ -269,6 +282,7 @@ impl World {
 
     fn judge_end(&mut self) -> Result<(), Broken> {
         self.judge_buckets()?;
+        self.judge_held_at_end()?;
         for on in 0..CHAINS {
             self.on = on;
             if self.chains[on].seats.len() < MEMBERS || !self.is_calm() {
