@@ -1,7 +1,5 @@
 //! Rows of blocks: puts, leases and their ends, removals, and what collectors ask.
 
-mod explore;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -208,7 +206,7 @@ fn messages_with_rows_wait_outside_of_the_replica() {
     assert!(intake.ready(none).is_empty() && !intake.may_log(&needed, none));
     assert_eq!(intake.missing().collect::<Vec<_>>(), [5]);
     intake.on_gone([5]);
-    assert_eq!(intake.ready(none), [first.clone()]);
+    assert_eq!(intake.ready(none), std::slice::from_ref(&first));
     assert!(intake.may_log(&needed, none));
     // It was gone for that record alone.
     assert!(!intake.may_log(&needed, none));
