@@ -83,8 +83,9 @@ enum Task {
     /// every guarantee: `--help` for more.
     #[command(disable_help_flag = true)]
     Simulate(simulate::Options),
-    /// Searches every state that small chains can get into. With `cloud` it searches every schedule
-    /// of small clouds, with `database` the models of its protocols: `--help` for more.
+    /// Searches every state that small chains can get into: `--help` for more. With `cloud` it
+    /// searches every schedule of small clouds. With `database` it searches the models of its
+    /// protocols, with `blocks` those of blocks of objects.
     #[command(disable_help_flag = true)]
     Model(simulate::Options),
     /// Removes each guard of the protocol once. A script, a simulated run or a scenario of the

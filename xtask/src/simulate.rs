@@ -96,6 +96,8 @@ pub(crate) fn ci(seed: u64) -> Result<bool> {
     });
     let mut clouds = program("fader-model");
     clouds.args(["cloud", "--quick"]);
+    let mut blocks = program("fader-model");
+    blocks.args(["blocks", "--quick"]);
     let mut chains = program("fader-model");
     chains.args(scenarios(seed)?);
     let mut scripts = scripts();
@@ -103,7 +105,7 @@ pub(crate) fn ci(seed: u64) -> Result<bool> {
     scripts.args(MUTANTS[..SCRIPTS].iter().map(|(_, filter, _)| filter));
     let mut are_good = true;
     let mut times = Vec::new();
-    for mut part in worlds.chain([scripts, clouds, chains]) {
+    for mut part in worlds.chain([scripts, clouds, blocks, chains]) {
         let begun = Instant::now();
         are_good &= command::succeeds(&mut part)?;
         times.push((begun.elapsed(), command::shown(&part)));
@@ -145,7 +147,7 @@ type Tests = (&'static str, &'static str, bool);
 const SCRIPTS: usize = 2;
 
 /// Tests that each take one guard or rule away.
-const MUTANTS: [Tests; 13] = [
+const MUTANTS: [Tests; 14] = [
     // The scripts that each show one guard of the protocol at work.
     ("fader-chain", "replica::tests::mutants", true),
     // The scripts and random runs that tell a queue without one of its rules.
@@ -167,6 +169,8 @@ const MUTANTS: [Tests; 13] = [
     // Runs of buckets without one of the rules of those who carry their bytes, or of their guards.
     ("fader-simulator", "s3::tests::every_rule", true),
     ("fader-simulator", "s3::tests::every_mutant", true),
+    // The searches for states that the rules of blocks forbid.
+    ("fader-simulator", "model::blocks::tests", true),
     // The searches for states that the rules of pages forbid.
     ("fader-blink", "_caught", true),
     // The same for what clients decide of entries of indexes and of claims.

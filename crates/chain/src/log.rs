@@ -175,6 +175,11 @@ impl Log {
         self.above(self.applied)
     }
 
+    /// Whether an entry changes `key` that is not applied; entries above a gap are not known.
+    pub(crate) fn changes(&self, key: &[u8]) -> bool {
+        self.newest.contains_key(key)
+    }
+
     /// What the newest entry makes of the state `below`, which is as of `applied`.
     pub(crate) fn newest<'a>(&'a self, below: &'a dyn View) -> NewestView<'a> {
         NewestView { log: self, below }

@@ -257,6 +257,12 @@ impl Replica {
         Box::new(self.log.prefix(at, committed))
     }
 
+    /// Whether an entry of the log changes `key` that the engine does not have: it may yet be cut.
+    /// Of entries above a gap it is not known.
+    pub fn changes(&self, key: &[u8]) -> bool {
+        self.log.changes(key)
+    }
+
     /// Takes one input; appends what is to be done to `effects`.
     ///
     /// # Errors

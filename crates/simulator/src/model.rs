@@ -18,8 +18,12 @@
 //! it.
 
 mod actions;
+mod blocks;
+mod bytes;
 mod checks;
 mod client_requests;
+mod commit;
+mod ends;
 mod explore;
 mod ledger;
 mod links;
@@ -32,7 +36,10 @@ mod step;
 mod table;
 mod world;
 
+pub use blocks::{BlockScope, LeftOut, block_scopes, traces};
+pub use bytes::{ByteRule, ByteScope};
 pub use client_requests::ClientRequest;
+pub use commit::{Attempted, CommitScope};
 pub use explore::{Found, Limits, Outcome, explore};
 pub use prelude::Step;
 pub use scenarios::{Delivery, Scenario, scenarios};

@@ -15,23 +15,21 @@
 //! Deliberately absent: who asks for what is to go (`request/collect`), and members' messages
 //! (`holding`, `sharing`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fader_chain::EntryId;
-use fader_services::blocks::{self, GarbageAt};
+use fader_services::blocks::{self, GarbageAt, Standpoint};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock;
 use crate::settings::BlockOptions;
 use crate::status::{BlockFigures, OpenError};
-use crate::storage::blocks::{
-    BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, PutError, Standpoint,
-};
+use crate::storage::blocks::{BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, PutError};
 use crate::storage::disk::Disk;
 use crate::storage::engine::Pair;
 
@@ -233,6 +231,17 @@ impl MemberBlocks {
         }
         if !removed.is_empty() {
             self.removed.lock().push_back((last, removed));
+        }
+    }
+
+    /// Drops bytes without a row. Those whose row was removed wait for the safe point.
+    pub(crate) fn drop_rowless(&self, ids: &[BlockId]) {
+        let removed = self.removed.lock();
+        let waiting: BTreeSet<BlockId> = removed.iter().flat_map(|(_, ids)| ids).copied().collect();
+        let ids = ids.iter().copied().filter(|id| !waiting.contains(id));
+        let ids: Vec<BlockId> = ids.collect();
+        if let Some(store) = self.store().filter(|_| !ids.is_empty()) {
+            store.remove(&ids);
         }
     }
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fader_chain::{Envelope, NodeId};
+use fader_services::blocks::Intake;
 use parking_lot::Mutex;
 
 use super::blocks::MemberBlocks;
 use crate::clock;
 use crate::peer::{BlockAsked, BlockTold, Outbox};
-use crate::storage::blocks::{BlockBytes, BlockId, Gate};
+use crate::storage::blocks::{BlockBytes, BlockId};
 
 /// Blocks that do not come until it is looked again: another member may have them by then.
 const FAILED_MAX: usize = 4;
@@ -23,12 +24,8 @@ const AGAIN_MS: u64 = 200;
 /// What waits for bytes.
 #[derive(Default)]
 pub(super) struct Holding {
-    /// Entries.
-    pub(super) appends: Gate<Envelope>,
-    /// Parts of another member's state.
-    pub(super) fills: Gate<Envelope>,
-    /// Blocks that the sender of their records has reclaimed.
-    pub(super) gone: BTreeSet<BlockId>,
+    /// Messages.
+    pub(super) intake: Intake,
     fetch: Option<Arc<Fetch>>,
     again_at_ms: u64,
 }
@@ -75,15 +72,13 @@ impl Holding {
 
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.appends.is_empty() && self.fills.is_empty()
+        self.intake.is_empty()
     }
 
     /// A new epoch, or incarnation. A fetch goes on: a member that was left out, since it lacked
     /// much, lacks less when it comes back.
     pub(super) fn forget(&mut self) {
-        self.appends.forget();
-        self.fills.forget();
-        self.gone.clear();
+        self.intake.forget();
         if let Some(fetch) = &self.fetch {
             fetch.is_of_past.store(true, Ordering::Relaxed);
         }
@@ -94,28 +89,19 @@ impl Holding {
     pub(super) fn ready(&mut self, blocks: &MemberBlocks) -> Vec<Envelope> {
         let running = self.fetch.as_ref();
         if let Some(fetch) = running.filter(|it| !it.is_of_past.load(Ordering::Relaxed)) {
-            self.gone.extend(fetch.gone.lock().drain(..));
+            self.intake
+                .on_gone(fetch.gone.lock().drain(..).map(|id| id.0));
         }
         if let Some(fetch) = self.fetch.take_if(|it| it.is_over.load(Ordering::Acquire)) {
             if !fetch.is_of_past.load(Ordering::Relaxed) {
-                self.gone.extend(fetch.gone.lock().drain(..));
+                self.intake
+                    .on_gone(fetch.gone.lock().drain(..).map(|id| id.0));
             }
             if fetch.came.load(Ordering::Relaxed) == 0 {
                 self.again_at_ms = clock::monotonic_ms() + AGAIN_MS;
             }
         }
-        let mut ready = Vec::new();
-        for gate in [&mut self.fills, &mut self.appends] {
-            for id in gate.missing().collect::<Vec<_>>() {
-                if blocks.are_held([id.0]) {
-                    gate.on_held(id);
-                } else if self.gone.contains(&id) {
-                    gate.on_gone(id);
-                }
-            }
-            ready.extend(gate.ready());
-        }
-        ready
+        self.intake.ready(|id| blocks.are_held([id]))
     }
 }
 

@@ -2,8 +2,8 @@
 //! which are fetched beside the thread. Bytes go whose rows are gone.
 //!
 //! ```text
-//!  Append, FillPart ─▶ gate ─┬─ its bytes are here, or gone ──▶ replica ─▶ log
-//!                            └─ fetch: of the sender, then of the others
+//!  Append, FillPart ─▶ intake ─┬─ its bytes are here, or gone ──▶ replica ─▶ log
+//!                              └─ fetch: of the sender, then of the others
 //! ```
 //!
 //! Invariants:
@@ -12,26 +12,18 @@
 //!   such a record, or a part of a state, waits outside of the replica. No member counts it, and a
 //!   new epoch forgets it.
 //! - HO-1 nothing is dropped while something waits, or while the log has entries that are not
-//!   computed: their rows are not known.
+//!   computed: their rows are not known. A row counts as there until its removal is applied.
 
-use std::collections::BTreeSet;
+use fader_chain::{EntryId, Envelope, Input, Message, Record, Report};
+use fader_services::blocks::{self, Standpoint};
 
-use fader_chain::{
-    Change, EntryId, Envelope, Input, KEYS_END, Message, RangeContent, Record, Report,
-};
-use fader_services::blocks;
-
-use super::fetching::{Fetching, Holding};
+use super::fetching::Fetching;
 use super::thread::ChainThread;
 use crate::status::HealthCause;
-use crate::storage::blocks::{BlockId, Standpoint};
+use crate::storage::blocks::BlockId;
 
-/// Messages with entries that wait; more are lost, as on any way, and sent again.
-const APPENDS_MAX: usize = 64;
 /// Blocks that are fetched before it is looked again.
 const ROUND: usize = 1024;
-/// Rows that are compared at once.
-const PAGE: usize = 1024;
 
 impl ChainThread {
     /// Another member says something: it is heard when the bytes are here that it speaks of
@@ -40,65 +32,25 @@ impl ChainThread {
         if envelope.epoch != self.replica.epoch() {
             return self.step(Input::Message(envelope));
         }
+        let blocks = &self.shared.blocks;
+        let is_held = |id| blocks.are_held([id]);
         let rows = match &envelope.message {
             Message::Append { entries, .. } => {
-                let last = self.replica.last().index;
-                let new = entries.iter().filter(|entry| last < entry.id.index);
-                rows_of(new.flat_map(|entry| &entry.changes))
+                let entries = entries.iter().map(|entry| &**entry);
+                blocks::rows_of_entries(entries, self.replica.last())
             }
-            Message::TransferChunk { ranges, end, .. } => match self.rows_of_part(ranges, end) {
-                Ok(rows) => rows,
-                Err(error) => return self.fail(HealthCause::damaged(&error)),
-            },
+            Message::TransferChunk { ranges, end, .. } => {
+                let state = self.shared.engine.snapshot();
+                match blocks::rows_of_part(ranges, end, &*state, is_held) {
+                    Ok(rows) => rows,
+                    Err(error) => return self.fail(HealthCause::damaged(&error)),
+                }
+            }
             _ => return self.step(Input::Message(envelope)),
         };
-        let is_append = matches!(envelope.message, Message::Append { .. });
-        let Holding {
-            appends,
-            fills,
-            gone,
-            ..
-        } = &mut self.holding;
-        let (gate, most) = match is_append {
-            true => (appends, APPENDS_MAX),
-            false => (fills, 1),
-        };
-        if gate.is_empty() && rows.is_empty() {
-            return self.step(Input::Message(envelope));
-        }
-        if most <= gate.len() {
-            return;
-        }
-        let blocks = &self.shared.blocks;
-        let is_held = |id: BlockId| blocks.are_held([id.0]) || gone.contains(&id);
-        gate.take(envelope, rows, is_held);
-        self.look_for_bytes();
-    }
-
-    /// Blocks that a part of another member's state has rows of. Of the last part also those that
-    /// the state had before, of which no part told.
-    fn rows_of_part(
-        &self,
-        ranges: &[RangeContent],
-        end: &[u8],
-    ) -> Result<BTreeSet<BlockId>, fader_services::ViewError> {
-        let keys = ranges.iter().flat_map(|range| &range.rows);
-        let ids = keys.filter_map(|(key, _)| blocks::block_of(key));
-        let mut rows: BTreeSet<BlockId> = ids.map(BlockId).collect();
-        if end != KEYS_END {
-            return Ok(rows);
-        }
-        let (view, mut after) = (self.shared.engine.snapshot(), None);
-        loop {
-            let page = blocks::rows_from(&*view, after, PAGE)?;
-            after = page.last().map(|(id, _)| *id);
-            let lacking = page
-                .iter()
-                .filter(|(id, _)| !self.shared.blocks.are_held([*id]));
-            rows.extend(lacking.map(|(id, _)| BlockId(*id)));
-            if page.len() < PAGE {
-                return Ok(rows);
-            }
+        match self.holding.intake.hear(envelope, rows, is_held) {
+            Some(envelope) => self.step(Input::Message(envelope)),
+            None => self.look_for_bytes(),
         }
     }
 
@@ -123,11 +75,10 @@ impl ChainThread {
         let Some(source) = adopted.source(me) else {
             return;
         };
-        let is_fill = self.holding.appends.is_empty();
-        let of_appends = self.holding.appends.missing();
-        let ids = of_appends.chain(self.holding.fills.missing());
+        let intake = &self.holding.intake;
+        let is_fill = intake.has_no_entries();
         let fetching = Fetching {
-            ids: ids.take(ROUND).collect(),
+            ids: intake.missing().map(BlockId).take(ROUND).collect(),
             me,
             source,
             others: adopted.others(me).filter(|it| *it != source).collect(),
@@ -146,14 +97,16 @@ impl ChainThread {
             Record::Entry(entry) => Some(entry),
             _ => None,
         });
-        let rows = rows_of(entries.flat_map(|entry| &entry.changes));
-        let gone = &mut self.holding.gone;
-        let needed = rows.iter().filter(|id| !gone.contains(id)).map(|id| id.0);
-        if !self.shared.blocks.are_held(needed) {
-            return Err(HealthCause::BlockMissing);
+        let rows = blocks::rows_of(entries.flat_map(|entry| &entry.changes));
+        let blocks = &self.shared.blocks;
+        match self
+            .holding
+            .intake
+            .may_log(&rows, |id| blocks.are_held([id]))
+        {
+            true => Ok(()),
+            false => Err(HealthCause::BlockMissing),
         }
-        gone.retain(|id| !rows.contains(id));
-        Ok(())
     }
 
     /// Frees and drops the bytes of blocks that have no row any more, between two turns (MB-1).
@@ -167,20 +120,34 @@ impl ChainThread {
             return;
         }
         let standpoint = self.standpoint();
-        let view = self
-            .replica
-            .view_at(self.replica.last(), &**self.requests.snapshot());
-        let has_row = |id: &BlockId| blocks::row(&*view, id.0).map_or(true, |row| row.is_some());
-        self.shared.blocks.free(&standpoint, has_row);
+        self.shared
+            .blocks
+            .free(&standpoint, |id| self.may_have_row(*id));
         if self.rowless.is_empty() || self.shared.refusal().is_some() {
             return;
         }
-        let rowless = self.rowless.iter().copied().filter(|id| !has_row(id));
-        let rowless: Vec<BlockId> = rowless.collect();
-        self.rowless.clear();
-        if let Some(store) = self.shared.blocks.store() {
-            store.remove(&rowless);
+        let is_passed = |_: &BlockId, at: &mut EntryId| standpoint.may_reclaim(*at);
+        let passed = self.rowless.extract_if(.., is_passed).map(|(id, _)| id);
+        let mut passed: Vec<BlockId> = passed.collect();
+        passed.retain(|id| !self.may_have_row(*id));
+        self.shared.blocks.drop_rowless(&passed);
+    }
+
+    /// Blocks that had no row when it was looked. Those that have none now are dropped once the
+    /// safe point is there (MB-2): their row may have been removed.
+    pub(super) fn note_rowless(&mut self, ids: Vec<BlockId>) {
+        let at = self.requests.applied();
+        for id in ids {
+            if !self.may_have_row(id) {
+                self.rowless.entry(id).or_insert(at);
+            }
         }
+    }
+
+    /// Whether the block's bytes are kept for a row.
+    fn may_have_row(&self, id: BlockId) -> bool {
+        let changes = |key: &[u8]| self.replica.changes(key);
+        blocks::may_have_row(&**self.requests.snapshot(), changes, id.0).unwrap_or(true)
     }
 
     /// A member that is alone is all that have to have applied an entry.
@@ -192,8 +159,4 @@ impl ChainThread {
         };
         self.requests.standpoint(safe_point)
     }
-}
-
-fn rows_of<'a>(changes: impl Iterator<Item = &'a Change>) -> BTreeSet<BlockId> {
-    changes.filter_map(blocks::new_row).map(BlockId).collect()
 }

@@ -31,6 +31,7 @@ impl ChainThread {
     /// itself.
     pub(super) fn live(&mut self, me: Identity) {
         self.holding.forget();
+        self.rowless.clear();
         self.replica = Replica::new(me, self.settings.settings());
         self.lease = Lease::none(me.incarnation);
         let (durable, applied) = (self.log.kept().clone(), self.requests.applied());

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use fader_chain::{
     ALL_GUARDS, Accepted, Change, CorrelationId, Decided, EntryId, Host, Operation, Settled, View,
 };
+use fader_services::blocks::Standpoint;
 use fader_services::catalog;
 use fader_services::request::{self, Limits, Outcome, Refusal as Refused};
 use fader_services::service::{Context, Target, Trouble, Wait};
@@ -28,7 +29,6 @@ use super::purge::DomainPurge;
 use super::quorum::{Members, Quorum};
 use super::refusal::{Kind, Refusal};
 use crate::settings::{Collections, Settings};
-use crate::storage::blocks::Standpoint;
 use crate::storage::engine::Snapshot;
 
 /// Rows that one step of the services' work changes: a few milliseconds.

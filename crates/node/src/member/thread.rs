@@ -96,8 +96,8 @@ pub(crate) struct ChainThread {
     /// What is to be done to the engine, in order.
     applies: Vec<(EntryId, Arc<Vec<Mutation>>)>,
     fills: VecDeque<TransferStep>,
-    /// Blocks that may have no row.
-    pub(super) rowless: Vec<BlockId>,
+    /// Blocks without a row, with the last entry that was applied when that was found.
+    pub(super) rowless: BTreeMap<BlockId, EntryId>,
     /// What waits for bytes of blocks.
     pub(super) holding: Holding,
     /// Reads that wait until the engine has an entry.
@@ -174,7 +174,7 @@ impl ChainThread {
             records_bytes: 0,
             applies: Vec::new(),
             fills: VecDeque::new(),
-            rowless: Vec::new(),
+            rowless: BTreeMap::new(),
             holding: Holding::default(),
             to_show: Vec::new(),
             effects: Vec::new(),
@@ -326,7 +326,7 @@ impl ChainThread {
                 self.shared.on_dequeued();
                 self.on_damage(context);
             }
-            Job::Rowless(ids) => self.rowless.extend(ids),
+            Job::Rowless(ids) => self.note_rowless(ids),
             Job::Time(heard) => {
                 self.tick_at(self.settings.clock.monotonic_ms());
                 drop(heard);

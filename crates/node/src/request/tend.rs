@@ -5,8 +5,8 @@
 //! - TE-1 bytes without a row are dropped when they are older than a lease. Those that a start
 //!   found go sooner. Those of a single member go at once, for its uploads ended with its last
 //!   process. Those of another one go when it had time to hear of their rows. The chain's thread
-//!   looks again whether they have a row, and bytes that are dropped too soon are fetched again
-//!   (BGATE-1).
+//!   looks again whether they have a row. It drops them when the safe point has come so far, for a
+//!   row may have been removed (MB-2). Bytes that are dropped too soon are fetched again (BGATE-1).
 //! - TE-2 a row without bytes is damage when the member's newest state has it, too, and the member
 //!   serves. The state of another one may be below the safe point, and its bytes rightly gone.
 

@@ -12,8 +12,8 @@
 //! garbage of a bucket ─ the wait ─▶ Remove, on each chain ─▶ the garbage's own row goes
 //! ```
 //!
-//! A row is in the system collection of its chain; a record that puts one waits for the block's
-//! bytes (BGATE-1, which is the node's).
+//! A row is in the system collection of its chain. A record that puts one waits for the block's
+//! bytes (BGATE-1, `gate` and `intake`).
 //!
 //! Invariants:
 //! - SR-1 a row is made by a put alone. The end of a lease changes a row that is there, of the put
@@ -21,9 +21,11 @@
 //! - SR-2 a row with a lease has a row of that lease, at its end, and no other has one.
 //! - SR-3 a put that finds a row changes nothing: no lease is renewed.
 //!
-//! Deliberately absent: bytes; clocks of the wait; who asks, and when (node).
+//! Deliberately absent: bytes, and who has them; clocks of the wait; who asks, and when (node).
 
 mod collect;
+mod gate;
+mod intake;
 mod rows;
 mod seam;
 
@@ -34,7 +36,11 @@ pub use collect::{
     GarbageAt, Removal, attempt, check_attempt, end_attempt, fate, fence, garbage, notes, removal,
     verdicts,
 };
-pub use rows::{Lease, LeaseAt, Row, block_of, due, garbage_of, leased, new_row, row, rows_from};
+pub use gate::{Gate, Standpoint};
+pub use intake::{Intake, rows_of, rows_of_entries, rows_of_part};
+pub use rows::{
+    Lease, LeaseAt, Row, block_of, due, garbage_of, leased, may_have_row, new_row, row, rows_from,
+};
 pub use seam::{Blocks, Done, Refusal};
 
 use bytes::Bytes;

@@ -144,6 +144,20 @@ pub fn row(view: &dyn View, id: u128) -> Result<Option<Row>, ViewError> {
     Ok(value.map(decode).transpose()?)
 }
 
+/// Whether the bytes of a block are kept for a row: the engine's state has it, or an entry that is
+/// not applied changes it. The removal of a row may be cut from the log.
+///
+/// # Errors
+/// [`ViewError`] when the store cannot be read.
+pub fn may_have_row(
+    state: &dyn View,
+    changes: impl Fn(&[u8]) -> bool,
+    id: u128,
+) -> Result<bool, ViewError> {
+    let key = block_key(id);
+    Ok(changes(&key) || state.get(&key)?.is_some())
+}
+
 /// At most `count` rows of blocks behind `after`, in the order of their ids.
 ///
 /// # Errors

@@ -1,8 +1,12 @@
 //! Rows of blocks: puts, leases and their ends, removals, and what collectors ask.
 
-mod explore;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use fader_chain::{ApplyContext, ChainId, Change, EntryId};
+use bytes::Bytes;
+use fader_chain::{
+    ApplyContext, ChainId, Change, Entry, EntryId, Envelope, Incarnation, Message, NodeId, Stamp,
+};
 
 use super::*;
 use crate::request::Request;
@@ -174,4 +178,73 @@ fn a_lease_that_is_closed_is_over_at_once_and_makes_no_row() {
     assert_eq!(chain.lease(5), Some(Lease::Ended));
     assert!(chain.due(u64::MAX).is_empty());
     assert!(closed(&chain.rows, NOW, 5).unwrap().is_empty());
+}
+
+/// It shows HO-1 and MB-1.
+#[test]
+fn a_row_is_there_until_its_removal_is_applied() {
+    let mut chain = Chain::default();
+    let is_there = |chain: &Chain, changes: bool| {
+        may_have_row(&chain.rows, |key| changes && block_of(key) == Some(5), 5).unwrap()
+    };
+    // Its put, and then its removal, may be in the log and not in the state.
+    assert!(!is_there(&chain, false));
+    assert!(is_there(&chain, true));
+    chain.run(NOW, &put(1, &[5]));
+    assert!(is_there(&chain, false));
+    chain.run(NOW, &Command::Remove(vec![5]));
+    assert!(!is_there(&chain, false));
+    assert!(is_there(&chain, true));
+}
+
+/// It shows BGATE-1 and BGATE-2.
+#[test]
+fn messages_with_rows_wait_outside_of_the_replica() {
+    let append = |index| {
+        let mut chain = Chain::default();
+        let entry = Entry {
+            id: EntryId::new(1, index),
+            prev: EntryId::ZERO,
+            safe_point: EntryId::ZERO,
+            stamp: Stamp::ZERO,
+            request: None,
+            result: Bytes::new(),
+            changes: chain.run(NOW, &put(1, &[5])),
+        };
+        let message = Message::Append {
+            after: EntryId::ZERO,
+            entries: vec![Arc::new(entry)],
+            commit: EntryId::ZERO,
+        };
+        Envelope {
+            epoch: 1,
+            from: NodeId(1),
+            incarnation: Incarnation(1),
+            message,
+        }
+    };
+    let rows = |envelope: &Envelope, last| match &envelope.message {
+        Message::Append { entries, .. } => rows_of_entries(entries.iter().map(|it| &**it), last),
+        _ => unreachable!("it is an append"),
+    };
+    let (first, none) = (append(1), |_: u128| false);
+    let needed = rows(&first, EntryId::ZERO);
+    assert_eq!(needed.iter().copied().collect::<Vec<_>>(), [5]);
+    assert!(rows(&first, EntryId::new(1, 1)).is_empty());
+    let mut intake = Intake::default();
+    assert_eq!(intake.hear(first.clone(), needed.clone(), none), None);
+    assert!(intake.ready(none).is_empty() && !intake.may_log(&needed, none));
+    assert_eq!(intake.missing().collect::<Vec<_>>(), [5]);
+    intake.on_gone([5]);
+    assert_eq!(intake.ready(none), std::slice::from_ref(&first));
+    assert!(intake.may_log(&needed, none));
+    // It was gone for that record alone.
+    assert!(!intake.may_log(&needed, none));
+    assert_eq!(intake.hear(first.clone(), needed.clone(), none), None);
+    intake.forget();
+    assert!(intake.is_empty() && intake.ready(|_| true).is_empty());
+    assert_eq!(
+        intake.hear(first.clone(), BTreeSet::new(), none),
+        Some(first)
+    );
 }

@@ -1,11 +1,12 @@
 //! Every step that can be taken from a state, and how a trace tells it.
 
 use fader_chain::controller::RoleChange;
-use fader_chain::{NodeId, Role};
+use fader_chain::{Change, Message, NodeId, Role};
+use fader_services::blocks;
 
 use super::client_requests::ClientRequest;
 use super::node::Session;
-use super::step::Packet;
+use super::step::{Packet, SimpleEvent};
 use super::world::{MEMBERS_MAX, State, World};
 
 /// One step of the model. Members are named by their place among all.
@@ -35,6 +36,16 @@ pub(super) enum Action {
     Pass,
     /// All that is under way from one member to another is lost, and what is sent later arrives.
     Lose(usize),
+    /// The head is asked for a command about the block's row.
+    Row(usize, usize),
+    /// Something happens to a member's bytes.
+    Bytes(usize, SimpleEvent),
+    /// A member finds bytes without a row during the upload.
+    RowlessEarly(usize),
+    /// A member asks others for bytes that it waits for.
+    Fetch(usize),
+    /// The upload is over, well or not.
+    EndUpload,
 }
 
 impl Action {
@@ -56,10 +67,13 @@ impl World {
     /// Every step that can be taken.
     pub(super) fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         actions.clear();
+        self.byte_actions(state, actions);
         let arrivals = self.arrivals(state);
         actions.extend(arrivals.map(|(link, packet)| Action::Deliver { link, packet }));
         let asks = &self.scene.scenario.asks;
-        for (ask, known) in self.ledgers[state.ledger].known.iter().enumerate() {
+        let known = self.ledgers[state.ledger].known.iter().enumerate();
+        // What is asked about rows is a step of its own.
+        for (ask, known) in known.filter(|_| self.scene.scenario.bytes.is_none()) {
             let is_retry = 0 < known.sent;
             let is_once = matches!(
                 asks[ask],
@@ -82,7 +96,7 @@ impl World {
             self.member_actions(state, place, actions);
         }
         self.shifts(state, actions);
-        if 0 < state.budget.safe_points {
+        if 0 < state.budget.safe_points || self.scene.scenario.bytes.is_some() {
             actions.push(Action::Publish(None, true));
         }
         if 0 < state.budget.moments {
@@ -167,7 +181,10 @@ impl World {
             Action::Deliver { packet, .. } => {
                 let Packet { to, envelope } = &self.packets[packet];
                 let (from, epoch) = (envelope.from, envelope.epoch);
-                format!("{from} -> {to} in epoch {epoch}: {:?}", envelope.message)
+                format!(
+                    "{from} -> {to} in epoch {epoch}: {}",
+                    told(&envelope.message)
+                )
             }
             Action::Ask(ask, place) => {
                 let ask = &self.scene.scenario.asks[ask];
@@ -184,6 +201,17 @@ impl World {
             Action::Promote(place) => format!("{} settles what it holds", name(place)),
             Action::Tick(place) => format!("{} has waited for a while", name(place)),
             Action::Pass => "a moment passes".to_owned(),
+            Action::Row(ask, place) => {
+                let ask = match ask {
+                    0 => "put",
+                    _ => "remove",
+                };
+                format!("{} is asked to {ask} the row", name(place))
+            }
+            Action::Bytes(place, kind) => format!("{}: {kind:?}", name(place)),
+            Action::RowlessEarly(place) => format!("{}: BytesRowless, early", name(place)),
+            Action::Fetch(place) => format!("{} asks others for the bytes", name(place)),
+            Action::EndUpload => "the upload is over".to_owned(),
             Action::Lose(link) => {
                 let (from, to) = (name(link % MEMBERS_MAX), name(link / MEMBERS_MAX));
                 format!("what is under way from {from} to {to} is lost")
@@ -207,16 +235,38 @@ impl World {
         )];
         for place in 0..self.count() {
             let brief = self.brief(state, place);
+            let bytes = brief.bytes.as_ref();
+            let bytes = bytes.map(|it| format!(" applied {} bytes {:?}", brief.applied, it.held));
             lines.push(format!(
-                "    {}: {} epoch {} ready {} last {} commit {}",
+                "    {}: {} epoch {} ready {} last {} commit {}{}",
                 brief.identity.node,
                 if brief.is_up { "up" } else { "down" },
                 brief.epoch,
                 brief.is_ready,
                 brief.last,
                 brief.commit,
+                bytes.unwrap_or_default(),
             ));
         }
         lines.join("\n")
     }
+}
+
+/// A message in words. Of entries with rows of blocks their ids are enough.
+fn told(message: &Message) -> String {
+    match message {
+        Message::Append {
+            after,
+            entries,
+            commit,
+        } if entries.iter().any(|it| it.changes.iter().any(is_row)) => {
+            let ids: Vec<String> = entries.iter().map(|entry| entry.id.to_string()).collect();
+            format!("Append {{ after: {after}, entries: {ids:?}, commit: {commit} }}")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn is_row(change: &Change) -> bool {
+    blocks::block_of(change.key()).is_some()
 }

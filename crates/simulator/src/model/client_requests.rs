@@ -1,8 +1,11 @@
 //! What clients and operators ask in the model.
 
 use bytes::Bytes;
-use fader_chain::{ElementOp, Level, Mode};
+use fader_chain::{ChainId, ElementOp, EntryId, Level, Mode};
+use fader_services::s3::rows::BucketId;
+use fader_services::{CollectionId, blocks};
 
+use super::bytes::BLOCK;
 use crate::history::{Condition, Request, Write};
 
 /// The collection whose mode changes: registers of it have keys that begin with its name.
@@ -76,6 +79,8 @@ pub enum ClientRequest {
     },
     /// The operator wants the next step of a collection that closes.
     Close,
+    /// A command about rows of blocks.
+    Rows(blocks::Command),
 }
 
 /// The registers a request is about.
@@ -90,7 +95,7 @@ pub(super) fn keys_of(ask: &ClientRequest) -> Vec<&Bytes> {
         ClientRequest::Move { from, to } => vec![from, to],
         ClientRequest::Strong(request) => request.keys().into_iter().collect(),
         ClientRequest::Merge { writes, .. } => writes.iter().map(|write| &write.key).collect(),
-        ClientRequest::Turn { .. } | ClientRequest::Close => Vec::new(),
+        ClientRequest::Turn { .. } | ClientRequest::Close | ClientRequest::Rows(_) => Vec::new(),
     }
 }
 
@@ -303,4 +308,34 @@ pub(super) fn turn(mode: Mode) -> ClientRequest {
         mode,
         abandon: false,
     }
+}
+
+/// The put of the block's row.
+pub(super) fn put_row() -> ClientRequest {
+    let attempt = blocks::Attempt {
+        id: 1,
+        bucket: BucketId(1),
+        begun: EntryId::ZERO,
+    };
+    let owner = blocks::Owner {
+        collection: CollectionId(1),
+        attempt,
+        upload: None,
+    };
+    let row = blocks::NewRow {
+        id: BLOCK,
+        size: 1,
+        sum: 0,
+    };
+    ClientRequest::Rows(blocks::Command::Put(blocks::Put {
+        owner,
+        chain: ChainId::SYSTEM,
+        number: 1,
+        blocks: vec![row],
+    }))
+}
+
+/// The removal of the block's row.
+pub(super) fn remove_row() -> ClientRequest {
+    ClientRequest::Rows(blocks::Command::Remove(vec![BLOCK]))
 }

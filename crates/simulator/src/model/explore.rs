@@ -3,6 +3,7 @@
 use fader_chain::Guards;
 
 use super::actions::Action;
+use super::ends::Ends;
 use super::scenarios::{PreparedScenario, Scenario};
 use super::table::{Table, hash};
 use super::world::{State, World};
@@ -58,6 +59,7 @@ pub fn explore(scenario: &Scenario, guards: &Guards, limits: Limits) -> Found {
         },
         steps: Vec::new(),
         visited: Table::new(),
+        ends: scenario.bytes.map(|_| Ends::default()),
     };
     let searched = search.run(&mut world, limits);
     let mut found = search.found;
@@ -85,7 +87,9 @@ struct Search {
     found: Found,
     /// By a state's number: the state before, and the place of the step among those it allows.
     steps: Vec<(u32, u16)>,
-    visited: Table<()>,
+    visited: Table<u32>,
+    /// In scenarios from every state of which an end is to be reached: the steps that are due.
+    ends: Option<Ends>,
 }
 
 impl Search {
@@ -96,7 +100,7 @@ impl Search {
             at: 0,
             last: None,
         })?;
-        self.visited.insert(hash(&first), ());
+        self.visited.insert(hash(&first), 0);
         self.steps.push((0, 0));
         let mut frontier = vec![(0, first)];
         let mut next = Vec::new();
@@ -108,10 +112,26 @@ impl Search {
                 }
             }
             if next.is_empty() {
-                return Ok(true);
+                return self.check_ends();
             }
             self.found.depth += 1;
             std::mem::swap(&mut frontier, &mut next);
+        }
+    }
+
+    /// From every state an end is reached, where one is to be.
+    fn check_ends(&self) -> Result<bool, Violation> {
+        let lost = self
+            .ends
+            .as_ref()
+            .and_then(|ends| ends.lost(self.steps.len()));
+        match lost {
+            None => Ok(true),
+            Some(at) => Err(Violation {
+                what: "no step of members and collectors leads to the end from here".to_owned(),
+                at,
+                last: None,
+            }),
         }
     }
 
@@ -122,6 +142,9 @@ impl Search {
         state: &State,
         next: &mut Vec<(u32, State)>,
     ) -> Result<(), Violation> {
+        if let Some(ends) = self.ends.as_mut().filter(|_| world.is_end(state)) {
+            ends.end(number);
+        }
         let mut is_at_rest = true;
         let mut actions = Vec::new();
         world.actions(state, &mut actions);
@@ -132,12 +155,21 @@ impl Search {
                 last: Some(action),
             })?;
             let Some(after) = after else { continue };
-            is_at_rest &= !action.is_due();
+            let is_due = world.is_due(action);
+            is_at_rest &= !is_due;
             self.found.transitions += 1;
-            if self.visited.insert(hash(&after), ()) {
-                let reached = self.steps.len() as u32;
-                self.steps.push((number, place as u16));
-                next.push((reached, after));
+            let fresh = self.steps.len() as u32;
+            let key = hash(&after);
+            let reached = match self.visited.insert(key, fresh) {
+                true => {
+                    self.steps.push((number, place as u16));
+                    next.push((fresh, after));
+                    fresh
+                }
+                false => self.visited.get(key).unwrap_or(fresh),
+            };
+            if let Some(ends) = self.ends.as_mut().filter(|_| is_due) {
+                ends.step(number, reached);
             }
         }
         if is_at_rest {

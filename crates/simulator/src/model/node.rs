@@ -10,6 +10,7 @@ use fader_chain::{
     Register, Replica, ReplicaSettings, Scan, Scope, View, ViewError,
 };
 
+use super::bytes::{ByteSummary, Holdings};
 use super::scenarios::PreparedScenario;
 use super::step::{NOW, settings};
 use super::table::hash;
@@ -52,6 +53,8 @@ pub(super) struct Node {
     pub(super) durable: RecoveredState,
     /// What is written and not durable.
     pub(super) unsynced: VecDeque<(Lsn, Record)>,
+    /// The bytes of a block, in scenarios that have one.
+    pub(super) holdings: Holdings,
     pub(super) is_up: bool,
     pub(super) session: Session,
     /// Milliseconds that have passed on its clocks.
@@ -67,6 +70,7 @@ impl Hash for Node {
         self.fixed.hash(state);
         self.unsynced.hash(state);
         self.store.hash(state);
+        self.holdings.hash(state);
         let durable = &self.durable;
         (&durable.configuration, &durable.entries, durable.before).hash(state);
         (&durable.epoch_history, &durable.operations).hash(state);
@@ -106,6 +110,7 @@ pub(super) struct MemberSummary {
     pub(super) last: EntryId,
     pub(super) commit: EntryId,
     pub(super) applied: EntryId,
+    pub(super) bytes: Option<ByteSummary>,
     /// What strong reads show, by register.
     pub(super) sights: Vec<Option<StrongRead>>,
 }
@@ -120,6 +125,7 @@ impl Node {
             fixed: None,
             durable: RecoveredState::default(),
             unsynced: VecDeque::new(),
+            holdings: Holdings::default(),
             is_up: true,
             session: Session::Live,
             passed: 0,
@@ -140,7 +146,7 @@ impl Node {
         register(&*view, key)
     }
 
-    pub(super) fn brief(&self, keys: &[Bytes]) -> MemberSummary {
+    pub(super) fn brief(&self, scene: &PreparedScenario) -> MemberSummary {
         let replica = &self.replica;
         let now = self.now();
         let may_serve = self.is_up && replica.may_serve(now);
@@ -154,6 +160,11 @@ impl Node {
                 pairs: pairs_hash(&shown),
             })
         };
+        let scope = scene.scenario.bytes.as_ref();
+        let is_blocked = |(_, record): &(Lsn, Record)| {
+            scope.is_some_and(|scope| self.holdings.waits_inside(scope, record))
+        };
+        let may_sync = self.unsynced.front().is_some_and(|it| !is_blocked(it));
         MemberSummary {
             identity: replica.identity(),
             is_up: self.is_up,
@@ -163,13 +174,14 @@ impl Node {
             is_head: replica.is_head(),
             may_serve,
             takes_alone: self.is_up && replica.takes_alone(now),
-            is_unsynced: self.is_up && !self.unsynced.is_empty(),
+            is_unsynced: self.is_up && may_sync,
             holds: self.is_up && 0 < replica.eventual_counts().held,
             is_asked: self.is_up && replica.awaits_answer(),
             last: replica.last(),
             commit: replica.commit(),
             applied: self.store.applied,
-            sights: keys.iter().map(sight).collect(),
+            bytes: scope.map(|scope| self.byte_summary(scope)),
+            sights: scene.keys.iter().map(sight).collect(),
         }
     }
 }

@@ -58,6 +58,7 @@ impl World {
                 safe_points: 1,
                 moments: 0,
                 losses: 0,
+                ..first.budget
             };
             match *step {
                 Step::Ask(ask, place) => self.take_step(&mut state, Action::Ask(ask, place))?,
@@ -118,6 +119,10 @@ impl World {
         match action {
             Action::Deliver { packet, .. } => Some(self.packets[packet].to.0 as usize - 1),
             Action::Ask(_, place)
+            | Action::Row(_, place)
+            | Action::Bytes(place, _)
+            | Action::RowlessEarly(place)
+            | Action::Fetch(place)
             | Action::Hear(place)
             | Action::EndLease(place)
             | Action::Crash(place)
@@ -125,7 +130,7 @@ impl World {
             | Action::Sync(place)
             | Action::Promote(place)
             | Action::Tick(place) => Some(place),
-            Action::Publish(..) | Action::Pass | Action::Lose(_) => None,
+            Action::Publish(..) | Action::Pass | Action::Lose(_) | Action::EndUpload => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The scenarios of the model: scopes small enough to be searched to the end.
 
+mod blocks;
 mod guards;
 mod levels;
 mod modes;
@@ -7,10 +8,13 @@ mod modes;
 use bytes::Bytes;
 use fader_chain::{EntryId, Guards, PossibleInputs, Wiring};
 
+use super::bytes::{ByteRule, ByteScope};
 use super::client_requests::{
     ClientRequest, delete, keys_of, moved, put, put_if_absent, quorum_read, read, tentative,
 };
 use super::prelude::Step;
+
+pub(super) use blocks::scenarios as byte_scenarios;
 
 /// Registers of a scenario at most.
 pub(super) const KEYS_MAX: usize = 2;
@@ -83,6 +87,23 @@ pub struct Scenario {
     pub forged: Option<(usize, EntryId)>,
     /// What happens before the search.
     pub prelude: Vec<Step>,
+    /// The bytes of a block, whose row is put and removed: the search is then for liveness, too.
+    pub bytes: Option<ByteScope>,
+}
+
+impl Scenario {
+    /// The same without a rule of those who carry bytes.
+    #[must_use]
+    pub fn without(&self, rule: Option<ByteRule>) -> Self {
+        let without = |bytes: ByteScope| ByteScope {
+            without: rule,
+            ..bytes
+        };
+        Scenario {
+            bytes: self.bytes.map(without),
+            ..self.clone()
+        }
+    }
 }
 
 /// A scenario, and what follows from it.
@@ -175,6 +196,7 @@ fn plain(name: &'static str, wiring: Wiring, asks: Vec<ClientRequest>) -> Scenar
         stride: 1,
         forged: None,
         prelude: Vec::new(),
+        bytes: None,
     }
 }
 

@@ -7,6 +7,10 @@ use fader_chain::{
     Outcome, Register, Settled, Stamp, TombstonePolicy, View, ViewError,
 };
 
+use fader_services::blocks;
+use fader_services::catalog::AccountId;
+use fader_services::service::{Context, Service as _};
+
 use super::client_requests::{COLLECTION, ClientRequest, replacement};
 use super::node::{Store, register};
 use super::scenarios::{PreparedScenario, Scenario};
@@ -111,6 +115,7 @@ pub(super) fn decide(
             let changes = merges.chain(decision.pairs.map(put_pairs)).collect();
             (changes, decision.answer.encode())
         }
+        ClientRequest::Rows(command) => (row_changes(newest, command), Bytes::new()),
         ClientRequest::Turn { mode, abandon } => turn(*mode, *abandon, &standing(newest)),
         ClientRequest::Close => match standing(newest).mode {
             Mode::Draining => (vec![turned(Mode::Drained, false)], yes),
@@ -120,6 +125,16 @@ pub(super) fn decide(
         | ClientRequest::Merge { .. }
         | ClientRequest::Read { .. } => (Vec::new(), no),
     }
+}
+
+/// What the service of blocks changes.
+fn row_changes(newest: &dyn View, command: &blocks::Command) -> Vec<Change> {
+    let (account, limits) = (AccountId(String::new()), blocks::Limits::default());
+    let context = Context::new(&account, &limits);
+    let decision = blocks::Blocks::decide(newest, &context, command);
+    decision
+        .expect("a command about blocks does not wait")
+        .changes
 }
 
 fn turned(mode: Mode, abandon: bool) -> Change {

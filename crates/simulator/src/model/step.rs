@@ -72,6 +72,24 @@ pub(super) enum SimpleEvent {
     NoMoreWrites,
     /// One more moment is over.
     Pass,
+    /// The upload brings the bytes of the block.
+    BytesCome,
+    /// They come from another member.
+    BytesFetched,
+    /// They are durable.
+    BytesSynced,
+    /// The sender of their records has them no more.
+    BytesGone,
+    /// It is found that they have no row, and are old.
+    BytesRowless,
+    /// They go, as they have no row.
+    BytesDropped,
+    /// They go, as their row was removed.
+    BytesReclaimed,
+    /// A crash has lost them.
+    BytesLost,
+    /// A crash has set the engine back by one entry.
+    SetBack,
 }
 
 /// What leaves a member.
@@ -110,13 +128,14 @@ impl Node {
         let mut out = Emitted::default();
         match happening {
             MemberEvent::Message(envelope) => {
-                self.step(scene, 0, Input::Message(envelope), &mut out)?;
+                self.hear(scene, envelope, &mut out)?;
             }
             MemberEvent::Ask { ask, attempt } => {
                 out.is_asked = true;
                 self.step(scene, 0, input(scene, ask, attempt), &mut out)?;
             }
             MemberEvent::Hear(newest) => {
+                self.holdings.forget();
                 self.step(scene, 0, Input::Configuration(newest), &mut out)?;
             }
             MemberEvent::Plain(kind) => self.take_plain(scene, kind, &mut out)?,
@@ -141,6 +160,7 @@ impl Node {
                 self.replica = replica(me, settings(scene), &scene.guards);
                 self.unsynced.clear();
                 self.fixed = None;
+                self.holdings.on_return();
                 (self.is_up, self.session) = (true, Session::Live);
                 self.start(scene, out)
             }
@@ -157,11 +177,13 @@ impl Node {
                 (self.is_up, self.session) = (false, Session::Ended);
                 self.unsynced.clear();
                 self.fixed = None;
+                self.holdings.on_crash();
                 self.replica = replica(self.replica.identity(), settings(scene), &scene.guards);
                 Ok(())
             }
             SimpleEvent::Sync => match self.unsynced.pop_front() {
                 Some((lsn, record)) => {
+                    self.log_bytes(scene, &record)?;
                     self.durable.take(record);
                     self.step(scene, 0, Input::Persisted(lsn), out)
                 }
@@ -177,6 +199,7 @@ impl Node {
                 Ok(())
             }
             SimpleEvent::Tick => self.step(scene, LATER_MS, Input::Tick, out),
+            kind => self.take_bytes(scene, kind, out),
         }
     }
 
@@ -192,7 +215,7 @@ impl Node {
 
     /// One input, `later` milliseconds from now, what it causes at the member itself, and what it
     /// then sends.
-    fn step(
+    pub(super) fn step(
         &mut self,
         scene: &PreparedScenario,
         later: u64,
@@ -247,10 +270,13 @@ impl Node {
                     };
                     out.events.push(Event::Stamped(operation.clone(), held));
                 }
+                let scope = scene.scenario.bytes.as_ref();
+                let lacks = scope.is_some_and(|it| self.holdings.waits_inside(it, &record));
                 let waits = scene.scenario.loses_unsynced && !matches!(record, Record::Epoch(_));
-                if waits || !self.unsynced.is_empty() {
+                if waits || lacks || !self.unsynced.is_empty() {
                     self.unsynced.push_back((lsn, record));
                 } else {
+                    self.log_bytes(scene, &record)?;
                     self.durable.take(record);
                     *persisted = Some(lsn);
                 }
@@ -260,7 +286,7 @@ impl Node {
                 id: entry,
                 mutations,
             } => {
-                self.apply(entry, &mutations, out)?;
+                self.apply(scene, entry, &mutations, out)?;
                 return Ok(Some(Input::Applied(entry)));
             }
             Effect::Fill(fill) => {
@@ -276,6 +302,12 @@ impl Node {
         Ok(None)
     }
 
+    /// A record is written to the disk.
+    fn log_bytes(&mut self, scene: &PreparedScenario, record: &Record) -> Result<(), String> {
+        let scope = scene.scenario.bytes.as_ref();
+        scope.map_or(Ok(()), |scope| self.holdings.on_logged(scope, record))
+    }
+
     /// The greatest stamp of the other operations that are held on the register of this one.
     fn held_beside(&self, operation: &Operation) -> Stamp {
         let mut end = operation.key.to_vec();
@@ -287,6 +319,7 @@ impl Node {
 
     fn apply(
         &mut self,
+        scene: &PreparedScenario,
         id: EntryId,
         mutations: &[Mutation],
         out: &mut Emitted,
@@ -298,6 +331,7 @@ impl Node {
         let mut logged = self.durable.entries.iter().chain(unsynced);
         let entry = logged.find(|entry| entry.id == id).cloned();
         let entry = entry.ok_or_else(|| format!("I4: {id} is applied and was never logged"))?;
+        let before = self.store.clone();
         let rows = Arc::make_mut(&mut self.store.rows);
         for mutation in mutations {
             match &mutation.value {
@@ -306,7 +340,13 @@ impl Node {
             };
         }
         self.store.applied = id;
-        self.durable.release(id);
+        let scope = scene.scenario.bytes.as_ref();
+        if let Some(scope) = scope {
+            self.holdings.on_applied(scope, id, &entry.changes, before);
+        }
+        if scope.is_none_or(|scope| !scope.sets_back) {
+            self.durable.release(id);
+        }
         // Recovery passes over what has a result.
         if let Some(name) = entry.request {
             self.durable.operations.remove(&name);
@@ -340,6 +380,7 @@ impl Node {
             }
             TransferStep::End { at } => {
                 (self.store.filling, self.store.applied) = (false, at);
+                self.holdings.on_filled();
                 let rows = &self.store.rows;
                 let operations = &mut self.durable.operations;
                 operations.retain(|name, _| !rows.contains_key(&result_key(*name)));
@@ -460,6 +501,12 @@ fn input(scene: &PreparedScenario, ask: usize, attempt: usize) -> Input {
         ClientRequest::Close => Input::Close {
             token,
             collection: COLLECTION,
+        },
+        // Nothing is kept of a command about blocks.
+        ClientRequest::Rows(_) => Input::Submit {
+            token,
+            request: None,
+            barrier: Vec::new(),
         },
         it => Input::Submit {
             token,

@@ -3,6 +3,7 @@
 //! A state is a few numbers. What they stand for (members, queues, the ledger) is kept once in
 //! pools. What a member in one state does with one message is computed once.
 
+mod bytes;
 mod links;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,6 +36,9 @@ pub(super) struct Budget {
     pub(super) safe_points: u8,
     pub(super) moments: u8,
     pub(super) losses: u8,
+    /// How often bytes without a row are found during the upload.
+    pub(super) drops: u8,
+    pub(super) is_uploading: bool,
 }
 
 /// A state, by numbers of what is in the pools.
@@ -164,6 +168,8 @@ impl World {
                 safe_points: scenario.safe_points,
                 moments: scenario.moments,
                 losses: scenario.losses,
+                drops: scenario.bytes.map_or(0, |bytes| bytes.drops),
+                is_uploading: scenario.bytes.is_some(),
             },
         };
         for number in 0..self.count() {
@@ -192,7 +198,7 @@ impl World {
     }
 
     fn node(&mut self, node: Node) -> u32 {
-        let brief = node.brief(&self.scene.keys);
+        let brief = node.brief(&self.scene);
         let (number, is_new) = self.nodes.put(node);
         if is_new {
             self.briefs.push(brief);
@@ -272,6 +278,18 @@ impl World {
                 budget.losses -= 1;
                 next.links[link] = 0;
             }
+            Action::Row(ask, place) => {
+                self.happen(&mut next, place, Cause::Ask { ask, attempt: 0 })?;
+            }
+            Action::Bytes(place, kind) => self.happen(&mut next, place, Cause::Plain(kind))?,
+            Action::RowlessEarly(place) => {
+                budget.drops -= 1;
+                self.happen(&mut next, place, Cause::Plain(SimpleEvent::BytesRowless))?;
+            }
+            Action::Fetch(place) => self.fetch(&mut next, place)?,
+            Action::EndUpload => {
+                (budget.is_uploading, budget.drops) = (false, 0);
+            }
             Action::Pass => {
                 budget.moments -= 1;
                 self.pass(&mut next)?;
@@ -284,6 +302,7 @@ impl World {
             self.hurry(state, &mut next)?;
         }
         self.observe(state, &mut next)?;
+        self.check_bytes(&next)?;
         Ok(Some(next))
     }
 
@@ -383,7 +402,11 @@ impl World {
             RoleChange::Back(node) => (1, node),
             RoleChange::Demote(node) => (2, node),
         });
-        let key = hash(&(state.coordinator, &sessions, wanted, safe_point));
+        let reports = match safe_point {
+            true => self.reports_of_floors(state),
+            false => newest.reports,
+        };
+        let key = hash(&(state.coordinator, &sessions, wanted, safe_point, &reports));
         let next = self.published.get(key).unwrap_or_else(|| {
             let observed = ObservedState {
                 restart: controller::returned(&newest.configuration, &sessions)
@@ -391,7 +414,7 @@ impl World {
                     .copied(),
                 sessions,
                 unheard: Vec::new(),
-                reports: newest.reports,
+                reports,
                 size: count,
                 unwanted: Vec::new(),
                 wiring: self.scene.scenario.wiring,
@@ -410,7 +433,7 @@ impl World {
         });
         if let Some(next) = next {
             state.budget.moves -= u8::from(role_change.is_some());
-            state.budget.safe_points -= u8::from(safe_point);
+            state.budget.safe_points -= u8::from(safe_point && self.scene.scenario.bytes.is_none());
             state.coordinator = next;
         }
     }

@@ -34,7 +34,6 @@ mod budget;
 mod buffers;
 mod files;
 mod format;
-mod gate;
 mod index;
 mod pace;
 mod reclaim;
@@ -49,7 +48,6 @@ mod upload;
 pub use block::{
     BLOCK_BYTES_MAX, Bad, Block, BlockBytes, BlockId, Damage, DiskError, PutError, ReadError,
 };
-pub use gate::{Gate, Standpoint};
 pub use reclaim::Reclaimed;
 pub use recovery::BlockRecovery;
 pub use scrub::{Scrub, Scrubbed};

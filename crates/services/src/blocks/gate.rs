@@ -22,22 +22,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fader_chain::EntryId;
 
-use super::block::BlockId;
-
 /// Records of one member on their way to its log, in their order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gate<R> {
     waiting: VecDeque<Waiting<R>>,
-    missing: BTreeSet<BlockId>,
+    missing: BTreeSet<u128>,
     /// How many of the waiting records put the row of each block.
-    named: BTreeMap<BlockId, usize>,
+    named: BTreeMap<u128, usize>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting<R> {
     record: R,
-    rows: BTreeSet<BlockId>,
-    lacking: BTreeSet<BlockId>,
+    rows: BTreeSet<u128>,
+    lacking: BTreeSet<u128>,
 }
 
 impl<R> Default for Gate<R> {
@@ -56,11 +54,11 @@ impl<R> Gate<R> {
     pub fn take(
         &mut self,
         record: R,
-        rows: impl IntoIterator<Item = BlockId>,
-        is_held: impl Fn(BlockId) -> bool,
-    ) -> Vec<BlockId> {
-        let rows: BTreeSet<BlockId> = rows.into_iter().collect();
-        let lacking: BTreeSet<BlockId> = rows.iter().copied().filter(|id| !is_held(*id)).collect();
+        rows: impl IntoIterator<Item = u128>,
+        is_held: impl Fn(u128) -> bool,
+    ) -> Vec<u128> {
+        let rows: BTreeSet<u128> = rows.into_iter().collect();
+        let lacking: BTreeSet<u128> = rows.iter().copied().filter(|id| !is_held(*id)).collect();
         for id in &rows {
             *self.named.entry(*id).or_default() += 1;
         }
@@ -75,17 +73,17 @@ impl<R> Gate<R> {
     }
 
     /// The bytes of the block are durable here.
-    pub fn on_held(&mut self, id: BlockId) {
+    pub fn on_held(&mut self, id: u128) {
         self.lacks_no_more(id);
     }
 
     /// The sender has reclaimed the bytes: the block's row was removed at or below its safe point.
     /// Its record is persisted without them; no member serves before it has the removal, too.
-    pub fn on_gone(&mut self, id: BlockId) {
+    pub fn on_gone(&mut self, id: u128) {
         self.lacks_no_more(id);
     }
 
-    fn lacks_no_more(&mut self, id: BlockId) {
+    fn lacks_no_more(&mut self, id: u128) {
         if self.missing.remove(&id) {
             for waiting in &mut self.waiting {
                 waiting.lacking.remove(&id);
@@ -124,12 +122,12 @@ impl<R> Gate<R> {
     /// Whether a record that waits puts the block's row: its bytes may have come, and it waits for
     /// another's. They are not dropped meanwhile.
     #[must_use]
-    pub fn pins(&self, id: BlockId) -> bool {
+    pub fn pins(&self, id: u128) -> bool {
         self.named.contains_key(&id)
     }
 
     /// The blocks that are waited for.
-    pub fn missing(&self) -> impl Iterator<Item = BlockId> + '_ {
+    pub fn missing(&self) -> impl Iterator<Item = u128> + '_ {
         self.missing.iter().copied()
     }
 

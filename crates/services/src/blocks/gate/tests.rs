@@ -6,13 +6,12 @@ use fader_chain::EntryId;
 use proptest::prelude::*;
 
 use super::{Gate, Standpoint};
-use crate::storage::blocks::BlockId;
 
-fn ids(numbers: &[u128]) -> Vec<BlockId> {
-    numbers.iter().copied().map(BlockId).collect()
+fn ids(numbers: &[u128]) -> Vec<u128> {
+    numbers.to_vec()
 }
 
-const NONE: fn(BlockId) -> bool = |_| false;
+const NONE: fn(u128) -> bool = |_| false;
 
 #[test]
 fn a_record_waits_for_its_bytes_and_those_behind_it_wait_with_it() {
@@ -21,10 +20,10 @@ fn a_record_waits_for_its_bytes_and_those_behind_it_wait_with_it() {
     assert_eq!(gate.take("rows", ids(&[1, 2]), NONE), ids(&[1, 2]));
     assert_eq!(gate.take("behind", [], NONE), []);
     assert_eq!(gate.ready(), ["plain"]);
-    gate.on_held(BlockId(2));
+    gate.on_held(2);
     assert!(gate.ready().is_empty());
     assert_eq!(gate.missing().collect::<Vec<_>>(), ids(&[1]));
-    gate.on_held(BlockId(1));
+    gate.on_held(1);
     assert_eq!(gate.ready(), ["rows", "behind"]);
     assert!(gate.is_empty());
 }
@@ -32,7 +31,7 @@ fn a_record_waits_for_its_bytes_and_those_behind_it_wait_with_it() {
 #[test]
 fn bytes_that_came_first_make_nothing_wait() {
     let mut gate = Gate::default();
-    assert_eq!(gate.take(1, ids(&[1]), |id| id == BlockId(1)), []);
+    assert_eq!(gate.take(1, ids(&[1]), |id| id == 1), []);
     assert_eq!(gate.ready(), [1]);
 }
 
@@ -41,9 +40,9 @@ fn a_block_is_asked_for_once() {
     let mut gate = Gate::default();
     assert_eq!(gate.take(1, ids(&[7, 7]), NONE), ids(&[7]));
     assert_eq!(gate.take(2, ids(&[7, 8]), NONE), ids(&[8]));
-    gate.on_held(BlockId(7));
+    gate.on_held(7);
     assert_eq!(gate.ready(), [1]);
-    gate.on_held(BlockId(8));
+    gate.on_held(8);
     assert_eq!(gate.ready(), [2]);
 }
 
@@ -52,12 +51,12 @@ fn a_block_is_asked_for_once() {
 fn bytes_of_a_record_that_waits_for_others_are_not_dropped() {
     let mut gate = Gate::default();
     gate.take("first", ids(&[1]), NONE);
-    gate.take("second", ids(&[2]), |id| id == BlockId(2));
-    assert!(gate.pins(BlockId(1)) && gate.pins(BlockId(2)));
-    gate.on_held(BlockId(1));
-    assert!(gate.pins(BlockId(1)), "until it is in the log");
+    gate.take("second", ids(&[2]), |id| id == 2);
+    assert!(gate.pins(1) && gate.pins(2));
+    gate.on_held(1);
+    assert!(gate.pins(1), "until it is in the log");
     assert_eq!(gate.ready(), ["first", "second"]);
-    assert!(!gate.pins(BlockId(1)) && !gate.pins(BlockId(2)));
+    assert!(!gate.pins(1) && !gate.pins(2));
 }
 
 #[test]
@@ -65,7 +64,7 @@ fn reclaimed_blocks_are_not_waited_for() {
     let mut gate = Gate::default();
     gate.take("put", ids(&[1]), NONE);
     gate.take("removal", [], NONE);
-    gate.on_gone(BlockId(1));
+    gate.on_gone(1);
     assert_eq!(gate.ready(), ["put", "removal"]);
 }
 
@@ -134,8 +133,8 @@ proptest! {
     #[test]
     fn records_are_ready_with_their_bytes(steps in steps()) {
         let mut gate = Gate::default();
-        let mut there: BTreeSet<BlockId> = BTreeSet::new();
-        let mut waiting: Vec<(usize, Vec<BlockId>)> = Vec::new();
+        let mut there: BTreeSet<u128> = BTreeSet::new();
+        let mut waiting: Vec<(usize, Vec<u128>)> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Take(rows) => {
@@ -144,26 +143,26 @@ proptest! {
                     waiting.push((number, rows));
                 }
                 Step::Held(id) => {
-                    there.insert(BlockId(id));
-                    gate.on_held(BlockId(id));
+                    there.insert(id);
+                    gate.on_held(id);
                 }
                 Step::Gone(id) => {
-                    there.insert(BlockId(id));
-                    gate.on_gone(BlockId(id));
+                    there.insert(id);
+                    gate.on_gone(id);
                 }
                 Step::Epoch => {
                     let forgotten: Vec<usize> = waiting.drain(..).map(|(it, _)| it).collect();
                     prop_assert_eq!(gate.forget(), forgotten);
                 }
             }
-            let is_there = |(_, rows): &&(usize, Vec<BlockId>)| {
+            let is_there = |(_, rows): &&(usize, Vec<u128>)| {
                 rows.iter().all(|id| there.contains(id))
             };
             let count = waiting.iter().take_while(is_there).count();
             let ready: Vec<usize> = waiting.drain(..count).map(|(it, _)| it).collect();
             prop_assert_eq!(gate.ready(), ready);
             prop_assert_eq!(gate.is_empty(), waiting.is_empty());
-            for id in (0..6).map(BlockId) {
+            for id in 0..6 {
                 let pinned = waiting.iter().any(|(_, rows)| rows.contains(&id));
                 prop_assert_eq!(gate.pins(id), pinned);
             }
