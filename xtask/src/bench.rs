@@ -48,7 +48,8 @@ pub(crate) struct Options {
     limit: Option<String>,
     /// Of `phases`: which runs, by name and with commas between them; all unless told. Of
     /// `mapreduce`: which parts, of `words`, `memory`, `few`, `workers`, `sort`, `words-index`,
-    /// `index`, `links`. Of `sqs`: `flow`.
+    /// `index`, `links`. Of `sqs`: `flow`. Of `s3`: `small`, `large`, `list`, `races`,
+    /// `memory`, `scale`, `pages`.
     #[arg(long)]
     only: Option<String>,
 }

@@ -8,9 +8,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::stream::{BoxStream, StreamExt as _};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
 
 /// The rest of a reply cannot be read: its connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,8 +21,8 @@ pub(crate) struct Cut;
 pub(crate) enum Outgoing {
     /// All of it.
     Whole(Full<Bytes>),
-    /// Pieces, and how many bytes are left.
-    Pieces(mpsc::Receiver<Result<Bytes, Cut>>, u64),
+    /// Pieces, each read when the one before is sent, and how many bytes are left.
+    Pieces(BoxStream<'static, Result<Bytes, Cut>>, u64),
 }
 
 impl From<Full<Bytes>> for Outgoing {
@@ -46,7 +46,7 @@ impl Body for Outgoing {
             }
             Outgoing::Pieces(_, 0) => Poll::Ready(None),
             Outgoing::Pieces(pieces, left) => {
-                let piece = ready!(pieces.poll_recv(context)).unwrap_or(Err(Cut));
+                let piece = ready!(pieces.poll_next_unpin(context)).unwrap_or(Err(Cut));
                 let piece = piece.and_then(|bytes| {
                     *left = left.checked_sub(bytes.len() as u64).ok_or(Cut)?;
                     Ok(Frame::data(bytes))
@@ -75,16 +75,16 @@ impl Body for Outgoing {
 mod tests {
     use http_body_util::BodyExt as _;
 
+    use futures_util::stream;
+
     use super::*;
 
     async fn collected(pieces: &[&'static str], length: u64) -> Result<Bytes, Cut> {
-        let (sender, receiver) = mpsc::channel(pieces.len().max(1));
-        for piece in pieces {
-            let sent = sender.send(Ok(Bytes::from_static(piece.as_bytes()))).await;
-            sent.expect("there is room");
-        }
-        drop(sender);
-        let body = Outgoing::Pieces(receiver, length);
+        let pieces = pieces
+            .iter()
+            .map(|piece| Ok(Bytes::from_static(piece.as_bytes())));
+        let pieces: Vec<_> = pieces.collect();
+        let body = Outgoing::Pieces(stream::iter(pieces).boxed(), length);
         assert_eq!(body.size_hint().exact(), Some(length));
         body.collect().await.map(|body| body.to_bytes())
     }

@@ -52,6 +52,7 @@ use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
 use crate::refusal::{invalid_http, refuse};
 use crate::room::Room;
+use crate::s3::md5s::Md5s;
 use crate::signature::Verifier;
 use crate::simpledb::{self, Action};
 
@@ -95,6 +96,8 @@ pub(crate) struct RequestHandler {
     page_turn: Mutex<()>,
     /// An export was asked for here.
     export_begins: Notify,
+    /// Computes MD5s of large bodies.
+    md5s: Md5s,
 }
 
 impl RequestHandler {
@@ -112,6 +115,7 @@ impl RequestHandler {
             strangers: Room::new(settings.bodies_bytes_max / STRANGERS_PART),
             page_turn: Mutex::new(()),
             export_begins: Notify::new(),
+            md5s: Md5s::start(),
             node,
             settings,
         }

@@ -286,7 +286,8 @@ impl Node {
         self.router.clone().begin_body(name, upload, size).await
     }
 
-    /// Bytes `range` of a block that a reply named. All are compared with their checksums.
+    /// The first bytes of a `range` of a block that a reply named, at least one. All are compared
+    /// with their checksums.
     ///
     /// # Errors
     /// [`Unread`].

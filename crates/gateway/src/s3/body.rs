@@ -245,11 +245,11 @@ impl Source {
                     .await
                     .map_err(|_| request_timeout())?;
             }
-            digest.update(&bytes)?;
+            digest.update(&bytes).await?;
             gathered.extend_from_slice(&bytes);
         }
         let trailer = self.trailer()?;
-        digest.finish(&trailer)?;
+        digest.finish(&trailer).await?;
         Ok(gathered.freeze())
     }
 }

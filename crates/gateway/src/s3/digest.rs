@@ -6,15 +6,20 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
 use fader_services::s3::rows::{Algorithm, Checksum};
 use hyper::HeaderMap;
-use md5::Md5;
+use md5_many::Md5State;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::s3::checksum::{self, Sum};
 use crate::s3::chunks::Fields;
 use crate::s3::fault::{Fault, bad_digest, incomplete_body, invalid_request};
+use crate::s3::md5s::{self, Md5s};
+
+/// The MD5 of a body of at least so many bytes is worth the way to another thread.
+const LARGE_BYTES: u64 = 1 << 20;
 
 /// A checksum that a client tells of: one without a value comes in the trailer.
 type ToldChecksum = (Algorithm, Option<Vec<u8>>);
@@ -133,6 +138,14 @@ pub(crate) struct Sums {
     pub(crate) size: u64,
 }
 
+/// Where the MD5 of a body is computed.
+enum Md5 {
+    /// With the rest.
+    Here(Md5State),
+    /// Beside those of other bodies.
+    Beside(md5s::Body),
+}
+
 /// Computes over bytes as they come.
 pub(crate) struct Digest {
     told: Told,
@@ -148,23 +161,35 @@ impl Digest {
         let algorithm = told.checksum.as_ref().map_or(default, |it| it.0);
         Digest {
             size: 0,
-            md5: Md5::new(),
+            md5: Md5::Here(Md5State::new()),
             sha256: told.sha256.as_ref().map(|_| Sha256::new()),
             sum: Sum::new(algorithm),
             told,
         }
     }
 
+    /// The same of a body of `size` bytes. The MD5 of a large one is computed beside others.
+    pub(crate) fn sized(told: Told, default: Algorithm, size: u64, md5s: &Md5s) -> Digest {
+        let mut digest = Digest::new(told, default);
+        if LARGE_BYTES <= size {
+            digest.md5 = Md5::Beside(md5s.begin());
+        }
+        digest
+    }
+
     /// Takes the bytes that follow.
     ///
     /// # Errors
     /// More bytes than were told of.
-    pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn update(&mut self, bytes: &Bytes) -> Result<(), Fault> {
         self.size += bytes.len() as u64;
         if self.told.length.is_some_and(|length| length < self.size) {
             return Err(incomplete_body());
         }
-        self.md5.update(bytes);
+        match &mut self.md5 {
+            Md5::Here(md5) => md5.update(bytes),
+            Md5::Beside(body) => body.update(bytes.clone()).await?,
+        }
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
         }
@@ -181,7 +206,7 @@ impl Digest {
     ///
     /// # Errors
     /// IncompleteBody, BadDigest, XAmzContentSHA256Mismatch.
-    pub(crate) fn finish(self, trailer: &Fields) -> Result<Sums, Fault> {
+    pub(crate) async fn finish(self, trailer: &Fields) -> Result<Sums, Fault> {
         let told = self.told;
         if told.length.is_some_and(|length| length != self.size) {
             return Err(incomplete_body());
@@ -195,7 +220,10 @@ impl Digest {
                 "The provided 'x-amz-content-sha256' header does not match what was computed.",
             ));
         }
-        let md5 = self.md5.finalize();
+        let md5 = match self.md5 {
+            Md5::Here(md5) => md5.finalize(),
+            Md5::Beside(body) => body.finish().await?,
+        };
         if let Some(expected) = &told.md5
             && !bool::from(md5.as_slice().ct_eq(expected))
         {

@@ -21,6 +21,7 @@ pub(crate) mod form;
 #[cfg(test)]
 mod fuzz;
 pub(crate) mod head;
+pub(crate) mod md5s;
 mod operation;
 mod place;
 pub(crate) mod post_policy;

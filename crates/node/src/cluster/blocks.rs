@@ -112,6 +112,14 @@ impl Cluster {
         })
     }
 
+    /// The same, of a member that is here and has them in memory. It does not wait for a disk.
+    pub(crate) fn read_cached_block(&self, id: BlockId, range: &Range<u32>) -> Option<Bytes> {
+        let mut stores = self
+            .members()
+            .filter_map(|member| member.shared().blocks.store());
+        stores.find_map(|store| store.read_cached(id, range))
+    }
+
     /// Has a member that is here, and lacks a block's bytes, take them from another one.
     pub(crate) fn mend_block(&self, node: NodeId, id: BlockId) {
         let (Some(here), Some(newest)) = (self.links.member(node), self.configuration()) else {

@@ -46,6 +46,9 @@ use crate::storage::engine::Snapshot;
 
 /// Blocks of one body that are on their way at once, beside the one that is gathered.
 const FLYING_MAX: usize = 3;
+/// Bytes that are read at once where they are in memory: a processor's cache holds them until they
+/// are compared and sent.
+const CACHED_BYTES: u32 = 256 << 10;
 /// How long an upload waits for memory.
 const MEMORY: Duration = Duration::from_secs(30);
 
@@ -241,7 +244,8 @@ impl Router {
         Ok(attempt)
     }
 
-    /// Reads bytes of a block where it is.
+    /// Reads the first bytes of a range of a block where it is: all, unless only some are in
+    /// memory here.
     pub(crate) async fn read_block(
         &self,
         block: &Block,
@@ -251,6 +255,12 @@ impl Router {
         let cluster = self.cluster(block.chain);
         let cluster = cluster.map_err(|refusal| Unread::Trouble(refusal.into()))?;
         let id = BlockId(block.id);
+        let near = range
+            .end
+            .min((range.start / CACHED_BYTES + 1) * CACHED_BYTES);
+        if let Some(bytes) = cluster.read_cached_block(id, &(range.start..near)) {
+            return Ok(bytes);
+        }
         let read = tokio::task::spawn_blocking(move || cluster.read_block(id, &range)).await;
         match read {
             Ok(Ok(bytes)) => Ok(bytes),

@@ -7,7 +7,7 @@
 //! - SM-4 a completion that is repeated is answered, as long as its version is there.
 
 use fader_chain::Guard;
-use md5::{Digest as _, Md5};
+use md5_many::Md5State;
 
 use crate::s3::Decided;
 use crate::s3::access::{Action, Resource};
@@ -243,9 +243,9 @@ fn check_sizes(
 
 /// The MD5 of the MD5s of the parts, and how many there are.
 fn etag(chosen: &[(u32, Part)]) -> String {
-    let mut sum = Md5::new();
+    let mut sum = Md5State::new();
     for (_, part) in chosen {
-        sum.update(bytes_of(&part.etag));
+        sum.update(&bytes_of(&part.etag));
     }
     let sum = sum.finalize();
     let hex: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -39,11 +39,13 @@ pub(crate) fn decide(
     grants::check(&queue.settings, request, Terms::new(view, context))?;
     check_batch(command, &queue.settings, context.limits)?;
     let mut sent = Vec::new();
-    for (index, entry) in (0..).zip(&command.entries) {
+    let bodies = command.entries.iter().map(|entry| &entry.body);
+    let sums = checksum::of_bodies(bodies.map(|body| body.as_deref().unwrap_or_default()));
+    for ((index, entry), sum) in (0..).zip(&command.entries).zip(sums) {
         let id = uuid(request.seed, "message", index);
         sent.push(Entry {
             id: entry.id.clone(),
-            outcome: send_one(&mut queue, request, entry, id),
+            outcome: send_one(&mut queue, request, entry, id, sum),
         });
     }
     batch::single(command.is_batch, &mut sent)?;
@@ -78,11 +80,13 @@ pub(crate) fn check_batch(
     Ok(())
 }
 
+/// Sends a message under an id. The MD5 of its body is known.
 fn send_one(
     queue: &mut Queue<'_>,
     request: &Request,
     entry: &SendEntry,
     id: u128,
+    md5_of_body: u128,
 ) -> Result<Sent, Error> {
     let limits = queue.terms.limits;
     let (mut body, delay_s) = read(&queue.settings, limits, &request.caller, entry)?;
@@ -91,7 +95,7 @@ fn send_one(
     body.sender = request.caller.principal.sender();
     let sent = Sent {
         id,
-        md5_of_body: checksum::of_body(&body.text),
+        md5_of_body,
         md5_of_attributes: checksum::of_attributes(&body.attributes),
         md5_of_system_attributes: checksum::of_attributes(&entry.system_attributes),
         sequence: None,

@@ -45,7 +45,16 @@ pub(crate) fn complete(view: &dyn View, received: &Received) -> Result<Reply, Vi
             ..message
         });
     }
+    sum_bodies(&mut messages);
     Ok(Reply::Messages(messages))
+}
+
+/// Computes the MD5s of the bodies.
+fn sum_bodies(messages: &mut [Message]) {
+    let sums = checksum::of_bodies(messages.iter().map(|message| &*message.body));
+    for (message, sum) in messages.iter_mut().zip(sums) {
+        message.md5_of_body = sum;
+    }
 }
 
 /// A sequence number as it is shown: of twenty digits.
@@ -53,6 +62,7 @@ pub fn show_sequence(number: u64) -> String {
     format!("{number:020}")
 }
 
+/// A message without its handle, and without the MD5 of its body.
 fn message(
     body: Body,
     selection: &Selection,
@@ -82,7 +92,7 @@ fn message(
     Message {
         id: body.id,
         handle: String::new(),
-        md5_of_body: checksum::of_body(&body.text),
+        md5_of_body: 0,
         body: body.text,
         system,
         md5_of_attributes: checksum::of_attributes(&attributes),
@@ -226,6 +236,7 @@ pub(crate) fn peek(
     if messages.len() < count {
         after = last.unwrap_or(after);
     }
+    sum_bodies(&mut messages);
     Ok(Reply::Peeked(Peeked { messages, after }))
 }
 

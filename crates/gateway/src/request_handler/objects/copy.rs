@@ -97,14 +97,14 @@ impl Asked<'_> {
             .node
             .begin_body(name, upload, Some(end - start));
         let mut writer = begun.await.map_err(of_trouble)?;
-        let mut digest = Digest::new(Told::default(), algorithm);
+        let mut digest = Digest::sized(Told::default(), algorithm, end - start, &self.handler.md5s);
         let (node, found) = (&self.handler.node, &mut origin.found);
         let mut reader = Reader::new(node, &origin.by, &origin.asked, found, start, end);
         while let Some(bytes) = reader.next().await? {
-            digest.update(&bytes)?;
+            digest.update(&bytes).await?;
             writer.push(bytes).await.map_err(of_trouble)?;
         }
-        let sums = digest.finish(&Vec::new())?;
+        let sums = digest.finish(&Vec::new()).await?;
         let stored = writer.finish().await.map_err(of_trouble)?;
         Ok((Kept { stored, sums }, origin.found))
     }

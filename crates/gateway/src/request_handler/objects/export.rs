@@ -333,7 +333,7 @@ impl Job<'_> {
         kind: &str,
         is_new: bool,
     ) -> Result<(String, bool), Setback> {
-        let sums = writing.digest.finish(&Vec::new())?;
+        let sums = writing.digest.finish(&Vec::new()).await?;
         let stored = writing.writer.finish().await.map_err(of_trouble)?;
         let command = PutObject {
             bucket: self.export.place.bucket.clone(),
@@ -463,7 +463,7 @@ fn not_ours() -> Setback {
 }
 
 async fn write(writing: &mut Writing, bytes: Bytes) -> Result<(), Setback> {
-    writing.digest.update(&bytes)?;
+    writing.digest.update(&bytes).await?;
     Ok(writing.writer.push(bytes).await.map_err(of_trouble)?)
 }
 

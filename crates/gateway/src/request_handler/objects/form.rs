@@ -179,10 +179,10 @@ async fn keep(
     let name = Name::new(Kind::Bucket, &by.account, &object.bucket);
     let begun = handler.node.begin_body(name, None, Some(length)).await;
     let mut writer = begun.map_err(of_trouble)?;
-    let mut digest = Digest::new(object.told, Algorithm::Crc64Nvme);
+    let mut digest = Digest::sized(object.told, Algorithm::Crc64Nvme, length, &handler.md5s);
     loop {
         while let Some(bytes) = reader.take_file() {
-            digest.update(&bytes)?;
+            digest.update(&bytes).await?;
             sizes.check_growing(digest.size())?;
             writer.push(bytes).await.map_err(of_trouble)?;
         }
@@ -193,7 +193,7 @@ async fn keep(
     }
     reader.finish()?;
     sizes.check_whole(digest.size())?;
-    let sums = digest.finish(&Vec::new())?;
+    let sums = digest.finish(&Vec::new()).await?;
     let stored = writer.finish().await.map_err(of_trouble)?;
     let names = (object.bucket.clone(), object.key.clone());
     let command = PutObject {

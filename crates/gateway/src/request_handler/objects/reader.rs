@@ -13,8 +13,8 @@ use fader_services::s3::command::{Extent, GetObject};
 use fader_services::s3::conditions::{Etags, ReadConditions};
 use fader_services::s3::reply::{Found, Piece, Pieces};
 use fader_services::s3::{Code, Command, Error, Reply, S3};
+use futures_util::stream::{self, StreamExt as _};
 use http_body_util::Full;
-use tokio::sync::mpsc;
 
 use super::caller::By;
 use super::{odd, of_trouble};
@@ -23,8 +23,6 @@ use crate::s3::fault::Fault;
 
 /// Bytes of a block that are read at once: reads end where multiples of it do, and so with pieces.
 const READ_BYTES: u64 = 1 << 20;
-/// Pieces that are read ahead of a client.
-const AHEAD: usize = 1;
 
 /// Why bytes are not there.
 pub(super) enum Unreadable {
@@ -125,7 +123,7 @@ impl Reader {
                     })?
                 }
             };
-            self.at += count;
+            self.at += bytes.len() as u64;
             return Ok(Some(bytes));
         }
         Ok(None)
@@ -163,27 +161,17 @@ impl Reader {
         if first.len() as u64 == length {
             return Ok(Outgoing::Whole(Full::new(first)));
         }
-        let (sender, receiver) = mpsc::channel(AHEAD);
-        tokio::spawn(async move {
-            let mut next = Ok(Some(first));
-            loop {
-                let piece = match next {
-                    Ok(None) => return,
-                    Ok(Some(bytes)) => Ok(bytes),
-                    Err(unreadable) => {
-                        let fault = Fault::from(unreadable);
-                        tracing::warn!(code = fault.code, "a reply was cut: {}", fault.message);
-                        Err(Cut)
-                    }
-                };
-                let is_last = piece.is_err();
-                if sender.send(piece).await.is_err() || is_last {
-                    return;
-                }
-                next = self.next().await;
-            }
+        let rest = stream::unfold(self, async |mut reader| {
+            let piece = reader.next().await.transpose()?;
+            let piece = piece.map_err(|unreadable| {
+                let fault = Fault::from(unreadable);
+                tracing::warn!(code = fault.code, "a reply was cut: {}", fault.message);
+                Cut
+            });
+            Some((piece, reader))
         });
-        Ok(Outgoing::Pieces(receiver, length))
+        let pieces = stream::iter([Ok(first)]).chain(rest);
+        Ok(Outgoing::Pieces(pieces.boxed(), length))
     }
 }
 

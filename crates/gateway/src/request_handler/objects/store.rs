@@ -36,12 +36,12 @@ impl Asked<'_> {
         let node = &self.handler.node;
         let begun = node.begin_body(name, upload, Some(body.length)).await;
         let mut writer = begun.map_err(of_trouble)?;
-        let mut digest = Digest::new(body.told, default);
+        let mut digest = Digest::sized(body.told, default, body.length, &self.handler.md5s);
         while let Some(bytes) = body.source.next().await? {
-            digest.update(&bytes)?;
+            digest.update(&bytes).await?;
             writer.push(bytes).await.map_err(of_trouble)?;
         }
-        let sums = digest.finish(&body.source.trailer()?)?;
+        let sums = digest.finish(&body.source.trailer()?).await?;
         let stored = writer.finish().await.map_err(of_trouble)?;
         Ok(Kept { stored, sums })
     }

@@ -33,6 +33,8 @@ pub(super) fn sequence(name: &str) -> Option<u64> {
 pub(super) struct Reading<'a> {
     pub(super) file: &'a dyn File,
     pub(super) path: &'a Path,
+    /// Whether only bytes that are in memory are read. Others are errors.
+    pub(super) is_cached: bool,
 }
 
 impl Reading<'_> {
@@ -44,10 +46,18 @@ impl Reading<'_> {
         }
     }
 
+    fn fill(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match self.is_cached {
+            false => self.file.read_exact_at(offset, buffer),
+            true if self.file.read_cached_at(offset, buffer) => Ok(()),
+            true => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
     /// A part of the file that should be there.
     fn bytes(&self, offset: u64, size: usize) -> Result<Vec<u8>, Damage> {
         let mut bytes = vec![0; size];
-        match self.file.read_exact_at(offset, &mut bytes) {
+        match self.fill(offset, &mut bytes) {
             Ok(()) => Ok(bytes),
             Err(error) => Err(self.unreadable(offset, &error)),
         }
@@ -124,8 +134,7 @@ impl Reading<'_> {
         let start = first * PIECE_BYTES;
         let end = range.end.next_multiple_of(PIECE_BYTES).min(head.size);
         let at = u64::from(offset) + u64::from(head_size(head.size)) + u64::from(start);
-        let fill = |bytes: &mut [u8]| self.file.read_exact_at(at, bytes);
-        let read = buffers.read((end - start) as usize, fill);
+        let read = buffers.read((end - start) as usize, |bytes| self.fill(at, bytes));
         let bytes = read.map_err(|error| self.unreadable(at, &error))?;
         let pieces = bytes.chunks(PIECE_BYTES as usize).enumerate();
         for (number, piece) in pieces {

@@ -96,6 +96,7 @@ impl Recovery<'_> {
         let reading = Reading {
             file: &*file,
             path: &path,
+            is_cached: false,
         };
         let mut header = reading.header();
         if let Ok(told) = &header
@@ -189,6 +190,7 @@ impl Recovery<'_> {
         let reading = Reading {
             file: &*found.file,
             path: &found.path,
+            is_cached: false,
         };
         let Scanned {
             blocks,
@@ -227,6 +229,7 @@ impl Recovery<'_> {
         let reading = Reading {
             file: &*found.file,
             path: &found.path,
+            is_cached: false,
         };
         let blank = reading.is_blank(u64::from(HEADER_BYTES), found.size);
         if blank.map_err(|source| DiskError::new("reading", &found.path, &source))? {

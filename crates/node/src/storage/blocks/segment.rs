@@ -154,10 +154,13 @@ impl Segment {
         }
     }
 
-    /// Makes durable what was written.
+    /// Makes durable what was written. It leaves the operating system's cache, which is for what is
+    /// read.
     pub(super) fn sync(&mut self, site: SyncSite) -> Result<(), DiskError> {
         let synced = self.file.sync(site);
         synced.map_err(|source| DiskError::new("syncing", &self.path, &source))?;
+        let (from, to) = (u64::from(self.synced), u64::from(self.end));
+        self.file.forget(from, to - from);
         self.synced = self.end;
         Ok(())
     }

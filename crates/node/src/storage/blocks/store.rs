@@ -380,15 +380,23 @@ impl Blocks {
                 let Range { start, end } = range;
                 return Err(ReadError::Range { id, start, end });
             }
-            let read = self.read_at(&place, &range);
+            let read = self.read_at(&place, &range, false);
             if read.is_err() && self.on_unreadable(&place, &read) {
                 continue;
             }
-            return read.map(|(_, skipped, bytes)| {
-                let (start, end) = (range.start - skipped, range.end - skipped);
-                bytes.slice(start as usize..end as usize)
-            });
+            return read.map(|(_, skipped, bytes)| cut(&range, skipped, &bytes));
         }
+    }
+
+    /// The same bytes, if they are in memory: it does not wait for the disk. Where they are not
+    /// right, [`Blocks::read`] tells.
+    pub fn read_cached(&self, id: BlockId, range: &Range<u32>) -> Option<Bytes> {
+        let place = self.index.lock().place(id)?;
+        if place.block.size < range.end || range.end < range.start {
+            return None;
+        }
+        let (_, skipped, bytes) = self.read_at(&place, range, true).ok()?;
+        Some(cut(range, skipped, &bytes))
     }
 
     /// A block could not be read where it was. Says whether it lies elsewhere, or nowhere, by now;
@@ -406,18 +414,27 @@ impl Blocks {
 
     /// A block as it lies there: its sums and its bytes.
     pub(super) fn load(&self, place: &Place) -> Result<(Vec<u32>, Bytes), ReadError> {
-        let (head, _, bytes) = self.read_at(place, &(0..place.block.size))?;
+        let (head, _, bytes) = self.read_at(place, &(0..place.block.size), false)?;
         Ok((head.sums, bytes))
     }
 
     /// Whole pieces that have the range, and where in the block they begin.
-    fn read_at(&self, place: &Place, range: &Range<u32>) -> Result<(Head, u32, Bytes), ReadError> {
+    fn read_at(
+        &self,
+        place: &Place,
+        range: &Range<u32>,
+        is_cached: bool,
+    ) -> Result<(Head, u32, Bytes), ReadError> {
         let id = self.index.lock().segment(place.segment).map(|it| it.id);
         let id = id.ok_or(ReadError::Absent(place.block.id))?;
         let path = files::path(&self.folder, place.segment);
         let file = self.open_file(&path)?;
         let (file, path) = (&*file, path.as_path());
-        let reading = Reading { file, path };
+        let reading = Reading {
+            file,
+            path,
+            is_cached,
+        };
         let head = reading.head(id, place.offset, &place.block)?;
         let (skipped, bytes) = reading.pieces(&head, place.offset, range, &self.buffers)?;
         Ok((head, skipped, bytes))
@@ -477,4 +494,10 @@ impl Blocks {
             syncs: self.syncs.load(Ordering::Relaxed),
         }
     }
+}
+
+/// A range of a block, of bytes that begin at `from` of it.
+fn cut(range: &Range<u32>, from: u32, bytes: &Bytes) -> Bytes {
+    let (start, end) = (range.start - from, range.end - from);
+    bytes.slice(start as usize..end as usize)
 }

@@ -224,6 +224,37 @@ fn a_block_that_comes_in_small_and_large_parts_is_read_as_it_was() {
     assert_eq!(range, bytes.slice(65_530..200_001));
 }
 
+/// What was read a moment ago is in the operating system's memory.
+#[test]
+fn bytes_in_memory_are_read_without_the_disk_and_compared_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let settings = BlockSettings {
+        segment_bytes: 1 << 20,
+        ..SETTINGS
+    };
+    let (blocks, _) = Blocks::open(folder.path(), settings, &disk, NOW).unwrap();
+    let bytes = content(1, 200_000);
+    put_bytes(&blocks, 1, &bytes).unwrap();
+    let cached = |range| blocks.read_cached(BlockId(1), &range);
+    assert_eq!(cached(0..200_000), None);
+    assert_eq!(whole(&blocks, 1, 200_000).unwrap(), bytes);
+    assert_eq!(cached(0..200_000).unwrap(), bytes);
+    assert_eq!(cached(65_530..150_001).unwrap(), bytes[65_530..150_001]);
+    assert_eq!(cached(0..200_001), None);
+    assert_eq!(blocks.read_cached(BlockId(2), &(0..1)), None);
+    let path = super::files::path(&folder.path().join("blocks"), 1);
+    let mut file = disk.open(&path).unwrap();
+    let at = file.size().unwrap() - 1;
+    file.write_all_at(at, &[!bytes[199_999]]).unwrap();
+    assert_eq!(cached(0..200_000), None);
+    assert_eq!(cached(0..100_000).unwrap(), bytes[..100_000]);
+    let simulated = new_disk();
+    let (blocks, _) = open_with(&simulated, settings);
+    put(&blocks, 1, 1000).unwrap();
+    assert_eq!(blocks.read_cached(BlockId(1), &(0..1000)), None);
+}
+
 #[test]
 fn uploads_have_no_more_than_their_memory() {
     let settings = BlockSettings {

@@ -157,6 +157,12 @@ pub trait File: Send {
     /// What the operating system says; `UnexpectedEof` when the file ends before.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
+    /// Fills `buffer` from `offset` on, if all of it is in memory: it does not wait for the disk.
+    /// Says whether it did; where it does not know, it did not.
+    fn read_cached_at(&self, _offset: u64, _buffer: &mut [u8]) -> bool {
+        false
+    }
+
     /// Writes `bytes` at `offset`.
     ///
     /// # Errors
@@ -166,6 +172,10 @@ pub trait File: Send {
     /// Says that each write from now on is synced before the next, and not read meanwhile: the
     /// operating system need not keep a copy.
     fn write_through(&mut self) {}
+
+    /// Says that `size` bytes at `offset`, which are durable, are not read soon: the operating
+    /// system need not keep a copy.
+    fn forget(&self, _offset: u64, _size: u64) {}
 
     /// Makes what was written durable. After an error nothing is known of what was written since
     /// the last success, and a later success says nothing about it.

@@ -3,11 +3,14 @@
 mod direct_io;
 
 use std::fs;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::num::NonZero;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use direct_io::{AlignedBuffer, set_through};
+use rustix::fs::Advice;
+use rustix::io::ReadWriteFlags;
 
 use super::{Disk, File, SyncSite};
 
@@ -100,6 +103,19 @@ impl File for RealFile {
         self.file.read_exact_at(buffer, offset)
     }
 
+    fn read_cached_at(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let rest = &mut [IoSliceMut::new(&mut buffer[filled..])];
+            let flags = ReadWriteFlags::NOWAIT;
+            match rustix::io::preadv2(&self.file, rest, offset + filled as u64, flags) {
+                Ok(count @ 1..) => filled += count,
+                Ok(0) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
     fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if let Some(through) = &mut self.through {
             match through.write_all_at(&self.file, offset, bytes) {
@@ -117,6 +133,13 @@ impl File for RealFile {
     fn write_through(&mut self) {
         if set_through(&self.file, true).is_ok() {
             self.through = Some(AlignedBuffer::default());
+        }
+    }
+
+    fn forget(&self, offset: u64, size: u64) {
+        if let Some(size) = NonZero::new(size) {
+            // A file system that knows no advice keeps its copy.
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(size), Advice::DontNeed);
         }
     }
 

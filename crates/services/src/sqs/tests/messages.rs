@@ -316,6 +316,24 @@ fn checksums_are_those_of_aws() {
     );
 }
 
+proptest::proptest! {
+    #[test]
+    fn sums_of_many_bodies_are_those_of_each(
+        bodies in proptest::collection::vec("[a-z\u{e9}]{0,3000}", 0..12),
+    ) {
+        use md5::Digest as _;
+        let sums = checksum::of_bodies(bodies.iter().map(|body| &**body));
+        let each = bodies.iter().map(|body| {
+            let sum = md5::Md5::digest(body.as_bytes());
+            u128::from_be_bytes(sum.into())
+        });
+        let each: Vec<u128> = each.collect();
+        proptest::prop_assert_eq!(&sums, &each);
+        let alone: Vec<u128> = bodies.iter().map(|body| checksum::of_body(body)).collect();
+        proptest::prop_assert_eq!(alone, each);
+    }
+}
+
 #[test]
 fn a_receive_shows_the_attributes_that_are_asked_for_and_sums_those() {
     let mut chain = Chain::with_queue(&[("VisibilityTimeout", "0")]);

@@ -80,7 +80,7 @@ pub(super) fn measure(
 }
 
 /// By how much the server's memory grows at most while something is done.
-fn peak(server: &Server, act: impl FnOnce() -> Result<()>) -> Result<u64> {
+pub(super) fn peak(server: &Server, act: impl FnOnce() -> Result<()>) -> Result<u64> {
     let rest = server.resident()?;
     let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(rest));
     std::thread::scope(|scope| {

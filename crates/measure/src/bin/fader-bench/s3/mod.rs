@@ -9,11 +9,14 @@
 //! | syncs | syncs of the log and of blocks by put |
 //! | race | winners of 64 clients that put one key under a condition |
 //! | scale | memory and disk of a million objects of 4 KiB, put and overwritten |
+//! | pages | time and memory of pages of ten million keys, beside those of ten thousand |
 //! | large | memory while an object is put in parts and got, and while 64 uploads wait |
 //!
 //! MinIO syncs nothing as it ships; Fader's puts are durable when they are acknowledged.
 
+mod figures;
 mod large;
+mod pages;
 mod races;
 mod scale;
 
@@ -24,18 +27,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fader_client::{Credentials, Http, Pacing, S3, S3Request, Settings};
-use fader_measure::{Interval, median, ratio_of_medians};
 use hyper::Method;
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use self::figures::{finding, of_rates, sides};
 use crate::disk::Probe;
 use crate::machine::Machine;
-use crate::report::{Finding, Report, Side, Target};
+use crate::report::Report;
 use crate::server::Server;
 
 const SMALL_BYTES: usize = 4 << 10;
@@ -82,9 +85,40 @@ pub(crate) struct Options {
     /// Objects of 4 KiB whose memory and disk are measured.
     #[arg(long, default_value_t = 1_000_000)]
     small_objects: u64,
+    /// Keys of the bucket whose pages are compared with those of 10,000 keys.
+    #[arg(long, default_value_t = 10_000_000)]
+    many_keys: u64,
     /// Rounds of each race.
     #[arg(long, default_value_t = 10_000)]
     races: u64,
+    /// Parts alone, with commas between them.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Part>,
+}
+
+impl Options {
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+/// A part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Puts and gets of 4 KiB.
+    Small,
+    /// Puts and gets of 8 MiB.
+    Large,
+    /// Pages of many keys.
+    List,
+    /// Clients that put one key under a condition.
+    Races,
+    /// Memory of a large object, and of many uploads at once.
+    Memory,
+    /// Memory and disk of many small objects.
+    Scale,
+    /// Pages of very many keys beside those of few.
+    Pages,
 }
 
 /// What is measured of each server.
@@ -121,6 +155,14 @@ impl Work {
             Work::PutSmall | Work::GetSmall => SMALL_CLIENTS,
             Work::PutLarge | Work::GetLarge => LARGE_CLIENTS,
             Work::List => LIST_CLIENTS,
+        }
+    }
+
+    fn part(self) -> Part {
+        match self {
+            Work::PutSmall | Work::GetSmall => Part::Small,
+            Work::PutLarge | Work::GetLarge => Part::Large,
+            Work::List => Part::List,
         }
     }
 
@@ -174,43 +216,65 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .enable_all()
         .build()?;
     let mut subjects = subjects(options, &server)?;
-    let keys = if common.quick { 2_000 } else { options.keys };
+    let works: Vec<Work> = Work::ALL
+        .into_iter()
+        .filter(|it| options.has(it.part()))
+        .collect();
+    let sized = |small: u64, whole: u64| if common.quick { small } else { whole };
+    let keys = match options.has(Part::List) {
+        true => sized(2_000, options.keys),
+        false => 0,
+    };
     for subject in subjects.iter().filter(|it| it.is_full) {
         eprintln!("filling {} with {keys} keys", subject.name);
         runtime.block_on(fill(&subject.client, keys))?;
     }
-    let folder = scratch.path();
-    let measured = rounds(options, &mut subjects, keys, &runtime, &server, folder)?;
+    let mut findings = Vec::new();
+    let mut notes = Vec::new();
+    if !works.is_empty() {
+        let turns = Turns {
+            works: &works,
+            keys,
+        };
+        let measured = rounds(
+            common,
+            &mut subjects,
+            &turns,
+            &runtime,
+            &server,
+            scratch.path(),
+        )?;
+        findings.extend(of_rates(&subjects, &measured.synced, common.seed));
+        notes.extend([measured.small.note("4 KiB"), measured.large.note("8 MiB")]);
+    }
     let fader = Arc::clone(&subjects[0].client);
-    let races = if common.quick { 20 } else { options.races };
-    let races = runtime.block_on(races::run(&fader, races))?;
-    let bytes = if common.quick {
-        32 << 20
-    } else {
-        options.object_bytes
-    };
-    let large = large::measure(&runtime, &server, &fader, bytes)?;
+    if options.has(Part::Races) {
+        let races = sized(20, options.races);
+        findings.extend(runtime.block_on(races::run(&fader, races))?.findings());
+    }
+    if options.has(Part::Memory) {
+        let bytes = sized(32 << 20, options.object_bytes);
+        let large = large::measure(&runtime, &server, &fader, bytes)?;
+        findings.extend(large.findings());
+        notes.push(large.note());
+    }
     ensure!(server.stop()?.success(), "the server did not end in peace");
-    let objects = if common.quick {
-        2_000
-    } else {
-        options.small_objects
-    };
-    let scale = scale::measure(&runtime, &common.fader, folder, objects)?;
-    let mut findings = findings(&subjects, &measured.synced, common.seed);
-    findings.extend(races.findings());
-    findings.extend(large.findings());
-    findings.extend(scale.findings());
+    if options.has(Part::Scale) {
+        let objects = sized(2_000, options.small_objects);
+        let scale = scale::measure(&runtime, &common.fader, scratch.path(), objects)?;
+        findings.extend(scale.findings());
+    }
+    if options.has(Part::Pages) {
+        let many = sized(12_000, options.many_keys);
+        let pages = pages::measure(&runtime, common, scratch.path(), many)?;
+        findings.extend(pages);
+    }
     let report = Report {
         benchmark: "s3",
         machine,
         sides: subjects.iter().flat_map(sides).collect(),
         findings,
-        notes: vec![
-            measured.small.note("4 KiB"),
-            measured.large.note("8 MiB"),
-            large.note(),
-        ],
+        notes,
     };
     report.finish(common.json.as_deref(), common.quick)
 }
@@ -271,27 +335,36 @@ fn syncs(server: &Server) -> Result<(u64, u64)> {
     ))
 }
 
-/// Measures all works of all subjects in shuffled rounds, and the disk in each.
-fn rounds(
-    options: &Options,
-    subjects: &mut [Subject],
+/// What is done in each round.
+struct Turns<'a> {
+    works: &'a [Work],
+    /// Keys of the bucket that is listed.
     keys: u64,
+}
+
+/// Measures works of all subjects in shuffled rounds, and the disk in each.
+fn rounds(
+    common: &crate::Options,
+    subjects: &mut [Subject],
+    turns: &Turns<'_>,
     runtime: &Runtime,
     server: &Server,
     scratch: &Path,
 ) -> Result<Measured> {
-    let common = &options.common;
     let mut probe = Probe::new(scratch, LARGE_BYTES)?;
     let mut measured = Measured::default();
     let mut random = ChaCha8Rng::seed_from_u64(common.seed);
+    let keys = turns.keys;
     let mut turns: Vec<(usize, Work)> = (0..subjects.len())
-        .flat_map(|at| Work::ALL.map(|work| (at, work)))
+        .flat_map(|at| turns.works.iter().map(move |work| (at, *work)))
         .filter(|(at, work)| subjects[*at].is_full || work.is_get())
         .collect();
     for round in 0..common.runs() {
         eprintln!("round {} of {}", round + 1, common.runs());
         turns.shuffle(&mut random);
         for &(at, work) in &turns {
+            // What a server left unwritten is not written in the next one's turn.
+            rustix::fs::syncfs(std::fs::File::open(scratch)?)?;
             let client = Arc::clone(&subjects[at].client);
             let before = syncs(server)?;
             let (count, rate) = runtime.block_on(rate(client, work, keys, common.seconds()))?;
@@ -448,85 +521,4 @@ async fn once(client: &S3, work: Work, turn: u64, keys: u64, body: &Bytes) -> Re
             Ok(())
         }
     }
-}
-
-fn sides(subject: &Subject) -> Vec<Side> {
-    let done = Work::ALL
-        .into_iter()
-        .filter(|work| !subject.of(*work).is_empty());
-    done.map(|work| Side {
-        name: format!("{}: {}", subject.name, work.name()),
-        rate: median(subject.of(work)),
-        p50_ms: f64::NAN,
-        p99_ms: f64::NAN,
-        server_us: f64::NAN,
-        rates: subject.of(work).to_vec(),
-    })
-    .collect()
-}
-
-/// A ratio of medians with its target.
-fn finding(name: String, interval: Interval, target: Target) -> Finding {
-    Finding {
-        name,
-        interval,
-        unit: "",
-        target,
-    }
-}
-
-/// The targets against a peer, and the same as synced.
-fn against(name: &str, work: Work) -> Option<f64> {
-    match (name, work) {
-        ("MinIO", Work::PutSmall | Work::GetSmall) => Some(2.0),
-        ("MinIO", Work::GetLarge) => Some(1.2),
-        ("MinIO", Work::List) => Some(3.0),
-        ("nginx", Work::GetSmall) => Some(0.5),
-        ("nginx", Work::GetLarge) => Some(0.9),
-        _ => None,
-    }
-}
-
-fn findings(subjects: &[Subject], synced: &[f64], seed: u64) -> Vec<Finding> {
-    let (fader, peers) = subjects.split_first().expect("fader is the first");
-    let mut findings = Vec::new();
-    for peer in peers {
-        for work in Work::ALL {
-            if peer.of(work).is_empty() {
-                continue;
-            }
-            let interval = ratio_of_medians(fader.of(work), peer.of(work), seed);
-            // A side without a target is shown: it is at least nothing.
-            let target = Target::AtLeast(against(peer.name, work).unwrap_or_default());
-            let name = format!("fader / {}: {}", peer.name, work.name());
-            findings.push(finding(name, interval, target));
-        }
-    }
-    let puts = fader.of(Work::PutLarge);
-    let name = "8 MiB puts / writes with fdatasync".to_owned();
-    let of_disk = ratio_of_medians(puts, synced, seed);
-    findings.push(finding(name, of_disk, Target::AtLeast(0.0)));
-    if let Some(minio) = peers.iter().find(|peer| peer.name == "MinIO") {
-        findings.push(lower_goal(puts, minio.of(Work::PutLarge), synced, seed));
-    }
-    findings
-}
-
-/// 8 MiB puts are to be as fast as MinIO's times 1.2, or as 0.85 of the disk: the lower one.
-fn lower_goal(puts: &[f64], minio: &[f64], synced: &[f64], seed: u64) -> Finding {
-    let (of_minio, of_disk) = (PUT_OF_MINIO * median(minio), PUT_OF_DISK * median(synced));
-    let (part, base, of) = match of_minio < of_disk {
-        true => (
-            PUT_OF_MINIO,
-            minio,
-            "MinIO, which is below 0.85 of the disk",
-        ),
-        false => (PUT_OF_DISK, synced, "the disk, which is below 1.2 x MinIO"),
-    };
-    let name = format!("8 MiB puts / {of}");
-    finding(
-        name,
-        ratio_of_medians(puts, base, seed),
-        Target::AtLeast(part),
-    )
 }
