@@ -25,8 +25,10 @@ impl Version {
     pub const SEVENTH: Version = Version(7);
     /// The first whose buckets are on chains of data.
     pub const EIGHTH: Version = Version(8);
+    /// The first whose members may hold eventual puts of objects that lie in blocks.
+    pub const NINTH: Version = Version(9);
     /// The greatest that this code speaks. It speaks all from [`Version::OLDEST`] on.
-    pub const NEWEST: Version = Version::EIGHTH;
+    pub const NEWEST: Version = Version::NINTH;
 
     /// What the version of a cluster becomes whose processes speak up to these. `None` stands for
     /// one that is missing, and of which it is unknown with what it comes back.

@@ -293,7 +293,7 @@ mod tests {
         let mut at = seed;
         let piece = sizes.iter().map(|size| {
             at += size;
-            (at..at + size).map(|it| (it * 31 >> 3) as u8).collect()
+            (at..at + size).map(|it| ((it * 31) >> 3) as u8).collect()
         });
         piece.collect()
     }

@@ -270,7 +270,7 @@ impl Collecting {
         let ids: Vec<u128> = due.into_iter().map(|(_, id)| id).collect();
         let leased = blocks::leased(&*view, &ids)?.into_iter();
         let (closed, others) = leased.partition(|(_, row)| row.is_closed());
-        of.ask(others, blocks::fence).await;
+        of.ask(others, fence(of.router)).await;
         self.end_closed(of, closed).await;
         Ok(())
     }
@@ -416,7 +416,7 @@ impl Of<'_> {
         let rows = blocks::leased(&*self.head.snapshot(), &ids)?;
         self.head
             .drop_rowless(ids.into_iter().map(BlockId).collect());
-        self.ask(rows, blocks::fence).await;
+        self.ask(rows, fence(self.router)).await;
         Ok(())
     }
 
@@ -445,13 +445,20 @@ impl Of<'_> {
     }
 }
 
+/// How it is asked what becomes of a block.
+fn fence(router: &Router) -> fn(Owner, u128) -> Request {
+    match router.takes_eventual_blocks() {
+        true => blocks::close_attempt,
+        false => blocks::fence,
+    }
+}
+
 /// Asks about blocks of attempts that were given up, of a chain that has no member here. Those that
 /// were committed after all are left to their leases: their rows are not known here.
 async fn give_up_elsewhere(router: &Arc<Router>, chain: ChainId) {
     let given = router.given_up.take(chain);
-    let asked = given
-        .iter()
-        .map(|(owner, id)| (chain, blocks::fence(*owner, *id)));
+    let fence = fence(router);
+    let asked = given.iter().map(|(owner, id)| (chain, fence(*owner, *id)));
     let told = each(router, asked).await.into_iter();
     let fenced = told.filter(|(_, outcome)| blocks::fate(outcome) == Some(Fenced::Fenced));
     let fenced: Vec<u128> = fenced.map(|(at, _)| given[at].1).collect();

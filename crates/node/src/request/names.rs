@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use fader_chain::{ChainId, Version};
 use fader_services::catalog::{self, DomainPlacement, Name, State};
-use fader_services::level::{ConsistencyOptions, ReplyMetadata};
+use fader_services::level::{ConsistencyOptions, Level, ReplyMetadata};
 use fader_services::request::{Outcome, Refusal as Refused};
 use fader_services::service::{self, Meaning, Target, Trouble};
 use fader_services::{Call, CollectionId, Reason, View};
@@ -99,6 +99,11 @@ impl Router {
         (Err(refused), ReplyMetadata::default())
     }
 
+    /// Whether members may hold eventual puts of blocks: all processes close their attempts.
+    pub(super) fn takes_eventual_blocks(&self) -> bool {
+        Version::NINTH <= self.chains.system().version()
+    }
+
     /// Refuses what older processes of the cluster do not know. Looks up the other collection that
     /// a request names, where that may be on another chain.
     async fn prepare(&self, call: &mut Call) -> Result<(), Refused> {
@@ -107,6 +112,11 @@ impl Router {
         if Version::OLDEST < since && self.chains.home.is_some() && !is_known() {
             let refusal = Refusal::new(Kind::Never, Reason::ClusterOld);
             return Err(refusal.of_service(call.request.service()));
+        }
+        let is_eventual = matches!(call.consistency.level, Level::Eventual { .. });
+        if is_eventual && call.request.attempt().is_some() && !self.takes_eventual_blocks() {
+            // What is stronger than asked is as good.
+            call.consistency.level = Level::Strong;
         }
         let Some(name) = towards_of(call).filter(|_| self.several().is_some()) else {
             return Ok(());

@@ -72,6 +72,11 @@ pub fn fence(owner: Owner, block: u128) -> Request {
     of_node(s3::Command::Fence(Fence { owner, block }))
 }
 
+/// The same where members may hold eventual puts of blocks: their attempts are closed.
+pub fn close_attempt(owner: Owner, block: u128) -> Request {
+    of_node(s3::Command::CloseAttempt(Fence { owner, block }))
+}
+
 /// The same of a closed attempt, when all is settled that members held of it: a block that nothing
 /// names goes with its row.
 pub fn end_attempt(owner: Owner, block: u128) -> Request {

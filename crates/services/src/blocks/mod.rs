@@ -33,8 +33,8 @@ pub use crate::s3::command::Owner;
 pub use crate::s3::reply::Fenced;
 pub use crate::s3::rows::{Attempt, Block, Content, GarbageId};
 pub use collect::{
-    GarbageAt, Removal, attempt, check_attempt, end_attempt, fate, fence, garbage, notes, removal,
-    verdicts,
+    GarbageAt, Removal, attempt, check_attempt, close_attempt, end_attempt, fate, fence, garbage,
+    notes, removal, verdicts,
 };
 pub use gate::{Gate, Standpoint};
 pub use intake::{Intake, rows_of, rows_of_entries, rows_of_part};

@@ -73,6 +73,7 @@ pub enum Command {
     ListGarbage(ListGarbage),
     DropGarbage(DropGarbage),
     EndAttempt(Fence),
+    CloseAttempt(Fence),
 }
 
 impl Command {
@@ -117,6 +118,7 @@ impl Command {
             Command::ListBuckets(_)
             | Command::Fence(_)
             | Command::EndAttempt(_)
+            | Command::CloseAttempt(_)
             | Command::MoveNote(_)
             | Command::ListGarbage(_)
             | Command::DropGarbage(_) => return None,

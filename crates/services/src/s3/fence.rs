@@ -16,7 +16,7 @@
 //! Deliberately absent: clocks of leases and of the wait, the safe point and the barrier, which are
 //! the node's.
 
-use fader_chain::{EntryId, Guard, ModeState};
+use fader_chain::{Change, EntryId, Guard, ModeState};
 
 use crate::key::KeyRange;
 use crate::s3::Decided;
@@ -45,22 +45,37 @@ fn open<'a>(
     Bucket::open(Terms::new(view, context), collection)
 }
 
-/// Decides what is to happen to a block whose lease is over.
+/// Decides what is to happen to a block whose lease is over, where no member holds an eventual put
+/// of blocks: below [`Version::NINTH`](fader_chain::Version::NINTH).
 pub(crate) fn fence(view: &dyn View, context: &Context<'_, Limits>, fence: &Fence) -> Decided {
-    let mut bucket = match named(view, context, fence)? {
+    Ok(match named(view, context, fence)? {
+        Ok(bucket) => (Reply::Fenced(Fenced::Fenced), marked(bucket, fence)?),
+        Err(fate) => (Reply::Fenced(fate), Vec::new()),
+    })
+}
+
+/// Decides it where members may hold such puts (SE-5).
+pub(crate) fn close(view: &dyn View, context: &Context<'_, Limits>, fence: &Fence) -> Decided {
+    let bucket = match named(view, context, fence)? {
         Ok(bucket) => bucket,
         Err(fate) => return Ok((Reply::Fenced(fate), Vec::new())),
     };
+    let is_closed = may_be_held(&bucket, fence)?;
+    let mut changes = marked(bucket, fence)?;
+    if !is_closed {
+        return Ok((Reply::Fenced(Fenced::Fenced), changes));
+    }
+    changes.extend(blocks::closed(view, context.now_ms, fence.block)?);
+    Ok((Reply::Fenced(Fenced::NoAnswer), changes))
+}
+
+/// No put of the attempt is taken any more.
+fn marked(mut bucket: Bucket<'_>, fence: &Fence) -> Result<Vec<Change>, ViewError> {
     let attempt = &fence.owner.attempt;
     if !is_behind(&bucket, attempt)? && !bucket.settings.is_deleted {
         bucket.mark(bucket.keys.fence(attempt.begun, attempt.id));
     }
-    if !may_be_held(&bucket, fence)? {
-        return Ok((Reply::Fenced(Fenced::Fenced), bucket.finish()));
-    }
-    let mut changes = bucket.finish();
-    changes.extend(blocks::closed(view, context.now_ms, fence.block)?);
-    Ok((Reply::Fenced(Fenced::NoAnswer), changes))
+    Ok(bucket.finish())
 }
 
 /// Decides it of a block of a closed attempt, when all is settled that members held.

@@ -109,6 +109,7 @@ fn decided(view: &dyn View, context: &Context<'_, Limits>, request: &Request) ->
         Command::CompleteUpload(it) => multipart::complete(asked, it),
         Command::AbortUpload(it) => multipart::abort(asked, it),
         Command::Fence(it) => fence::fence(view, context, it),
+        Command::CloseAttempt(it) => fence::close(view, context, it),
         Command::EndAttempt(it) => fence::end_attempt(view, context, it),
         Command::MoveNote(it) => fence::move_note(view, context, it),
         Command::DropGarbage(it) => fence::drop_garbage(view, context, it),

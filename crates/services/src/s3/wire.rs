@@ -31,7 +31,7 @@ wire_choice!(Command, "a request about buckets", {
     12 => CreateUpload(it), 13 => PutPart(it), 14 => CompleteUpload(it), 15 => AbortUpload(it),
     16 => ListParts(it), 17 => ListUploads(it), 18 => ListObjects(it), 19 => ListVersions(it),
     20 => Fence(it), 21 => MoveNote(it), 22 => ListGarbage(it), 23 => DropGarbage(it),
-    24 => PutObjectAcl(it), 25 => EndAttempt(it),
+    24 => PutObjectAcl(it), 25 => EndAttempt(it), 26 => CloseAttempt(it),
 });
 wire_fields!(CreateBucket {
     bucket,

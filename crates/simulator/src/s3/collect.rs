@@ -215,7 +215,7 @@ impl World {
             }
             self.count("fences");
             match self.has(Rule::Fence) {
-                true => self.send_ask(blocks::fence(row.owner, id), Then::Judge(id, row)),
+                true => self.send_ask(blocks::close_attempt(row.owner, id), Then::Judge(id, row)),
                 false => self.judge(id, row, Fenced::Fenced),
             }
         }

@@ -257,7 +257,7 @@ fn orders_that_make_no_sense_are_refused_in_words() {
         (PlacementCommand::Forget(name("n1")), "n1 still has members"),
         (
             PlacementCommand::AddChains(1_000),
-            "a cluster of version 8 has at most 100 nodes and 1000 chains: make another cluster \
+            "a cluster of version 9 has at most 100 nodes and 1000 chains: make another cluster \
              for more",
         ),
         (

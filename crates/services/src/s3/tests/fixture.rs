@@ -363,7 +363,10 @@ impl World {
     }
 
     pub(super) fn fence(&mut self, owner: Owner, block: u128) -> Fenced {
-        match self.run(Command::Fence(Fence { owner, block })).unwrap() {
+        match self
+            .run(Command::CloseAttempt(Fence { owner, block }))
+            .unwrap()
+        {
             Reply::Fenced(fenced) => fenced,
             other => panic!("{other:?}"),
         }

@@ -284,6 +284,18 @@ fn named(world: &mut World) -> Vec<u128> {
     pieces.collect()
 }
 
+/// Members of an older cluster hold no such puts.
+#[test]
+fn a_fence_of_an_older_cluster_closes_nothing() {
+    let mut world = mixed();
+    let stored = Stored::new(&mut world, &[1]);
+    let (owner, block) = (stored.owner, 1);
+    let told = world.run(Command::Fence(Fence { owner, block })).unwrap();
+    assert_eq!(told, crate::s3::Reply::Fenced(Fenced::Fenced));
+    assert!(row(&world, 1).is_some_and(|row| !row.is_closed()));
+    assert!(!stored.is_open(&world));
+}
+
 #[test]
 fn an_eventual_put_of_blocks_is_placed_when_it_is_settled() {
     let mut world = mixed();
