@@ -199,8 +199,8 @@ fn a_member_speaks_what_this_binary_can_and_is_filled_at_a_rate() {
         (2, 8 << 20)
     );
     for (flags, why) in [
-        (["--cluster-version-max", "9"], "supports versions 2 to 8"),
-        (["--cluster-version-max", "1"], "supports versions 2 to 8"),
+        (["--cluster-version-max", "10"], "supports versions 2 to 9"),
+        (["--cluster-version-max", "1"], "supports versions 2 to 9"),
         (["--transfer-mb", "0"], "transfer-mb is 1 to"),
     ] {
         assert!(refusal(None, &with(&flags)).contains(why), "{flags:?}");

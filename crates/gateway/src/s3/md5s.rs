@@ -153,7 +153,7 @@ fn gone() -> Fault {
 }
 
 fn run(news: &mpsc::Receiver<(u64, News)>) {
-    let mut lanes = Lanes::default();
+    let mut lanes = Lanes::new(DUE_BYTES);
     while let Ok(first) = news.recv() {
         for (number, news) in std::iter::once(first).chain(news.try_iter()) {
             lanes.hear(number, news);
@@ -163,9 +163,10 @@ fn run(news: &mpsc::Receiver<(u64, News)>) {
 }
 
 /// The bodies that the thread knows.
-#[derive(Default)]
 struct Lanes {
     engine: Md5Many,
+    /// A body of which so many bytes wait is due.
+    due_bytes: usize,
     bodies: BTreeMap<u64, Lane>,
 }
 
@@ -179,8 +180,8 @@ struct Lane {
 }
 
 impl Lane {
-    fn is_due(&self) -> bool {
-        self.end.is_some() || DUE_BYTES <= self.bytes
+    fn is_due(&self, due_bytes: usize) -> bool {
+        self.end.is_some() || due_bytes <= self.bytes
     }
 
     /// Whole steps that the first piece has, in bytes, once those of the step that is begun are
@@ -212,6 +213,14 @@ impl Lane {
 }
 
 impl Lanes {
+    fn new(due_bytes: usize) -> Lanes {
+        Lanes {
+            engine: Md5Many::new(),
+            due_bytes,
+            bodies: BTreeMap::new(),
+        }
+    }
+
     fn hear(&mut self, number: u64, news: News) {
         if let News::GivenUp = news {
             self.bodies.remove(&number);
@@ -231,10 +240,11 @@ impl Lanes {
 
     /// Computes until nothing is due, and answers those that have ended.
     fn compute(&mut self) {
+        let due = self.due_bytes;
         while self
             .bodies
             .values()
-            .any(|lane| lane.is_due() && 0 < lane.bytes)
+            .any(|lane| lane.is_due(due) && 0 < lane.bytes)
         {
             self.step();
         }
@@ -250,6 +260,7 @@ impl Lanes {
     /// Computes as many steps of several bodies as all of them have, or all steps of those that are
     /// due, one after the other.
     fn step(&mut self) {
+        let due = self.due_bytes;
         let mut lanes: Vec<(usize, &mut Lane)> = Vec::new();
         for lane in self.bodies.values_mut() {
             let steps = lane.steps();
@@ -257,11 +268,11 @@ impl Lanes {
                 lanes.push((steps, lane));
             }
         }
-        lanes.sort_by_key(|(_, lane)| (!lane.is_due(), std::cmp::Reverse(lane.bytes)));
+        lanes.sort_by_key(|(_, lane)| (!lane.is_due(due), std::cmp::Reverse(lane.bytes)));
         lanes.truncate(LANES_MAX);
         if lanes.len() < LANES_MIN {
             for (steps, lane) in lanes {
-                if lane.is_due() {
+                if lane.is_due(due) {
                     lane.state.update(&lane.pieces[0][..steps]);
                     lane.took(steps);
                 }
@@ -289,48 +300,45 @@ mod tests {
 
     use super::*;
 
-    fn pieces_of(sizes: &[usize], seed: usize) -> Vec<Bytes> {
-        let mut at = seed;
-        let piece = sizes.iter().map(|size| {
+    /// Pieces of these sizes, other ones for each body.
+    fn pieces_of(number: usize, sizes: &[usize]) -> Vec<Bytes> {
+        let mut at = number;
+        let pieces = sizes.iter().map(|size| {
             at += size;
             (at..at + size).map(|it| ((it * 31) >> 3) as u8).collect()
         });
-        piece.collect()
+        pieces.collect()
     }
 
     proptest! {
         /// It shows MD5S-1: bodies whose pieces come in turns, each computed when it is due.
         #[test]
         fn the_md5s_of_many_bodies_are_those_of_each(
-            bodies in prop::collection::vec(prop::collection::vec(0..5_000_usize, 0..20), 1..20),
-            scale in 1..100_usize,
+            sizes in prop::collection::vec(prop::collection::vec(0..700_usize, 0..20), 1..20),
         ) {
-            let mut lanes = Lanes::default();
+            const DUE: usize = 2_000;
+            let bodies = sizes.iter().enumerate();
+            let bodies: Vec<Vec<Bytes>> = bodies.map(|(at, sizes)| pieces_of(at, sizes)).collect();
+            let mut lanes = Lanes::new(DUE);
             let mut receivers = Vec::new();
-            let pieces = |number: usize, sizes: &[usize]| {
-                let sizes: Vec<usize> = sizes.iter().map(|size| size * scale).collect();
-                pieces_of(&sizes, number)
-            };
             for turn in 0..=20 {
-                for (number, sizes) in bodies.iter().enumerate() {
-                    if let Some(piece) = pieces(number, sizes).get(turn) {
-                        let bytes = vec![piece.clone()];
+                for (number, pieces) in bodies.iter().enumerate() {
+                    if let Some(piece) = pieces.get(turn) {
                         let waiting = Arc::new(Waiting::default());
-                        waiting.bytes.store(usize::MAX / 2, Ordering::Relaxed);
-                        lanes.hear(number as u64, News::Bytes(bytes, waiting));
-                    } else if turn == sizes.len() {
+                        waiting.bytes.store(1 << 20, Ordering::Relaxed);
+                        lanes.hear(number as u64, News::Bytes(vec![piece.clone()], waiting));
+                    } else if turn == pieces.len() {
                         let (sender, receiver) = oneshot::channel();
                         lanes.hear(number as u64, News::End(sender));
-                        receivers.push((number, receiver));
+                        receivers.push((pieces, receiver));
                     }
                 }
                 lanes.compute();
-                prop_assert!(lanes.bodies.values().all(|lane| lane.bytes < DUE_BYTES));
+                prop_assert!(lanes.bodies.values().all(|lane| lane.bytes < DUE));
             }
             prop_assert!(lanes.bodies.is_empty());
-            for (number, mut receiver) in receivers {
-                let whole = pieces(number, &bodies[number]).concat();
-                let expected: Sum = Md5::digest(&whole).into();
+            for (pieces, mut receiver) in receivers {
+                let expected: Sum = Md5::digest(pieces.concat()).into();
                 prop_assert_eq!(receiver.try_recv().unwrap(), expected);
             }
         }
