@@ -18,7 +18,7 @@ from sdb_calls import asking, put, select
 
 EARLIER = os.environ.get("FADER_EARLIER_BIN")
 EARLIER_VERSION = 3
-NEWEST = 8
+NEWEST = 9
 # What a client tries again: nothing was promised.
 RETRYABLE = {"ServiceUnavailable", "InternalError"}
 
