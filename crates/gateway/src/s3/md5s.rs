@@ -2,7 +2,8 @@
 //!
 //! A step of an MD5 needs the step before, which leaves most of a processor idle. A thread computes
 //! the MD5s of several bodies at once, each in a lane of the processor's vectors. It begins when a
-//! body is due: one that ends, or of which much waits. By then other bodies fill more lanes.
+//! body is due: one that ends, or of which much waits. By then other bodies fill more lanes. When
+//! much waits of all of them, all are due: what waits keeps its memory.
 //!
 //! Invariants:
 //! - MD5S-1 the MD5 of a body is that of its bytes, in their order.
@@ -29,7 +30,8 @@ const WAITING_MAX: usize = 2 << 20;
 const LANES_MIN: usize = 3;
 /// Lanes are computed in groups of so many: others are filled with copies.
 const GROUP: usize = 8;
-/// Lanes that are computed at once.
+/// Lanes that are computed at once. All bodies are due when as much of them waits as would make so
+/// many due.
 const LANES_MAX: usize = 16;
 /// Bytes of a step.
 const STEP_BYTES: usize = 64;
@@ -240,13 +242,14 @@ impl Lanes {
 
     /// Computes until nothing is due, and answers those that have ended.
     fn compute(&mut self) {
-        let due = self.due_bytes;
-        while self
-            .bodies
-            .values()
-            .any(|lane| lane.is_due(due) && 0 < lane.bytes)
-        {
-            self.step();
+        let all: usize = self.bodies.values().map(|lane| lane.bytes).sum();
+        let due = match LANES_MAX * self.due_bytes <= all {
+            true => 0,
+            false => self.due_bytes,
+        };
+        let waits = |lane: &Lane| lane.is_due(due) && 0 < lane.bytes;
+        while self.bodies.values().any(waits) {
+            self.step(due);
         }
         let ended = self.bodies.extract_if(.., |_, lane| lane.end.is_some());
         for (_, lane) in ended {
@@ -259,8 +262,7 @@ impl Lanes {
 
     /// Computes as many steps of several bodies as all of them have, or all steps of those that are
     /// due, one after the other.
-    fn step(&mut self) {
-        let due = self.due_bytes;
+    fn step(&mut self, due: usize) {
         let mut lanes: Vec<(usize, &mut Lane)> = Vec::new();
         for lane in self.bodies.values_mut() {
             let steps = lane.steps();
