@@ -37,7 +37,16 @@ pub(super) struct Reading<'a> {
     pub(super) is_cached: bool,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// All of it is read, of the disk where it is not in memory.
+    pub(super) fn new(file: &'a dyn File, path: &'a Path) -> Reading<'a> {
+        Reading {
+            file,
+            path,
+            is_cached: false,
+        }
+    }
+
     fn damage(&self, offset: u64, what: impl Into<String>) -> Damage {
         Damage {
             path: self.path.to_owned(),

@@ -93,11 +93,7 @@ impl Recovery<'_> {
         let failed = |source| DiskError::new("reading", &path, &source);
         let file = self.disk.open(&path).map_err(failed)?;
         let size = file.size().map_err(failed)?;
-        let reading = Reading {
-            file: &*file,
-            path: &path,
-            is_cached: false,
-        };
+        let reading = Reading::new(&*file, &path);
         let mut header = reading.header();
         if let Ok(told) = &header
             && told.id.sequence != sequence
@@ -187,11 +183,7 @@ impl Recovery<'_> {
         header: Header,
         durable: Option<u32>,
     ) -> Result<(), DiskError> {
-        let reading = Reading {
-            file: &*found.file,
-            path: &found.path,
-            is_cached: false,
-        };
+        let reading = Reading::new(&*found.file, &found.path);
         let Scanned {
             blocks,
             bad,
@@ -226,11 +218,7 @@ impl Recovery<'_> {
 
     /// A segment that neither its header nor its list makes known.
     fn take_unknown(&mut self, found: &Found, damage: Damage) -> Result<(), DiskError> {
-        let reading = Reading {
-            file: &*found.file,
-            path: &found.path,
-            is_cached: false,
-        };
+        let reading = Reading::new(&*found.file, &found.path);
         let blank = reading.is_blank(u64::from(HEADER_BYTES), found.size);
         if blank.map_err(|source| DiskError::new("reading", &found.path, &source))? {
             // Its header was never durable, so nothing was held in it.

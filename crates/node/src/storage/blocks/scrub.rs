@@ -88,11 +88,7 @@ impl Blocks {
         let path = files::path(&self.folder, sequence);
         let checked = self.open_file(&path).and_then(|file| {
             let (file, path) = (&*file, path.as_path());
-            let reading = Reading {
-                file,
-                path,
-                is_cached: false,
-            };
+            let reading = Reading::new(file, path);
             done.bytes += u64::from(HEADER_BYTES);
             reading.header()?;
             if let State::Sealed(list) = state {

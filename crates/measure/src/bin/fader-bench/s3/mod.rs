@@ -434,20 +434,36 @@ async fn fill(client: &Arc<S3>, keys: u64) -> Result<()> {
     for at in 0..LARGE_OBJECTS {
         put(client, &large_key(at), content(LARGE_BYTES, at)).await?;
     }
+    let fill = |client: Arc<S3>, at: u64| async move {
+        match at.checked_sub(SMALL_OBJECTS) {
+            None => put(&client, &small(at), content(SMALL_BYTES, at)).await,
+            Some(at) => put(&client, &listed(at), Bytes::new()).await,
+        }
+    };
+    numbered(client, SMALL_OBJECTS + keys, fill).await
+}
+
+/// Does something for each number below `count`. As many clients as small objects have take the
+/// numbers.
+async fn numbered<F>(
+    client: &Arc<S3>,
+    count: u64,
+    act: impl Fn(Arc<S3>, u64) -> F + Clone + Send + 'static,
+) -> Result<()>
+where
+    F: Future<Output = Result<()>> + Send,
+{
     let next = Arc::new(AtomicU64::new(0));
     let mut clients: JoinSet<Result<()>> = JoinSet::new();
     for _ in 0..SMALL_CLIENTS {
-        let (client, next) = (Arc::clone(client), Arc::clone(&next));
+        let (client, next, act) = (Arc::clone(client), Arc::clone(&next), act.clone());
         clients.spawn(async move {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                if at < SMALL_OBJECTS {
-                    put(&client, &small(at), content(SMALL_BYTES, at)).await?;
-                } else if at < SMALL_OBJECTS + keys {
-                    put(&client, &listed(at - SMALL_OBJECTS), Bytes::new()).await?;
-                } else {
+                if count <= at {
                     return Ok(());
                 }
+                act(Arc::clone(&client), at).await?;
             }
         });
     }

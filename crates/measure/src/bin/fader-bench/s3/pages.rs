@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
@@ -12,9 +11,8 @@ use fader_client::{S3, S3Request};
 use fader_measure::{Interval, median, ratio_of_medians};
 use hyper::Method;
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
-use super::{BUCKET, SMALL_CLIENTS, Work, all, finding, large, listed, once, put};
+use super::{BUCKET, Work, finding, large, listed, numbered, once, put};
 use crate::report::{Finding, Target};
 use crate::server::Server;
 
@@ -116,22 +114,12 @@ pub(super) fn measure(
 
 async fn fill(client: &Arc<S3>, keys: u64) -> Result<()> {
     client.call(S3Request::new(Method::PUT, BUCKET, "")).await?;
-    let next = Arc::new(AtomicU64::new(0));
-    let mut clients: JoinSet<Result<()>> = JoinSet::new();
-    for _ in 0..SMALL_CLIENTS {
-        let (client, next) = (Arc::clone(client), Arc::clone(&next));
-        clients.spawn(async move {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if keys <= at {
-                    return Ok(());
-                }
-                put(&client, &listed(at), Bytes::new()).await?;
-                if (at + 1).is_multiple_of(TOLD) {
-                    eprintln!("{} of {keys} keys", at + 1);
-                }
-            }
-        });
-    }
-    all(clients).await
+    let fill = move |client: Arc<S3>, at: u64| async move {
+        put(&client, &listed(at), Bytes::new()).await?;
+        if (at + 1).is_multiple_of(TOLD) {
+            eprintln!("{} of {keys} keys", at + 1);
+        }
+        Ok(())
+    };
+    numbered(client, keys, fill).await
 }

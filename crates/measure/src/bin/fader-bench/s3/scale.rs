@@ -5,17 +5,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use fader_client::S3Request;
+use fader_client::{S3, S3Request};
 use fader_measure::Interval;
 use hyper::Method;
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
-use super::{BUCKET, SMALL_BYTES, SMALL_CLIENTS, all, content, finding, put, small};
+use super::{BUCKET, SMALL_BYTES, content, finding, numbered, put, small};
 use crate::report::{Finding, Target};
 use crate::server::Server;
 
@@ -97,23 +95,12 @@ pub(super) fn measure(
     })
 }
 
-async fn put_all(client: &Arc<fader_client::S3>, objects: u64, round: u64) -> Result<()> {
-    let next = Arc::new(AtomicU64::new(0));
-    let mut clients: JoinSet<Result<()>> = JoinSet::new();
-    for _ in 0..SMALL_CLIENTS {
-        let (client, next) = (Arc::clone(client), Arc::clone(&next));
-        clients.spawn(async move {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if objects <= at {
-                    return Ok(());
-                }
-                let body = content(SMALL_BYTES, round * objects + at);
-                put(&client, &small(at), body).await?;
-            }
-        });
-    }
-    all(clients).await
+async fn put_all(client: &Arc<S3>, objects: u64, round: u64) -> Result<()> {
+    let overwrite = move |client: Arc<S3>, at: u64| async move {
+        let body = content(SMALL_BYTES, round * objects + at);
+        put(&client, &small(at), body).await
+    };
+    numbered(client, objects, overwrite).await
 }
 
 /// Bytes on the disk of a folder, once they stay.
