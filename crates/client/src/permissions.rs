@@ -20,7 +20,6 @@ use crate::error::{Error, ErrorKind};
 use crate::location::{BucketLocation, Location, Provider, ServiceLocation};
 use crate::open::{Options, SERVICES, sqs_of};
 use crate::s3::{S3, S3Reply, S3Request};
-use crate::sign::hex;
 use crate::sqs::Sqs;
 
 /// Bytes of a statement's name that are the hash of whom and what it is about.
@@ -211,7 +210,7 @@ fn statements(
     let statement = |kind: &str, actions: Value, resources: Value| {
         let about = [&*location.prefix, &principal.arn, kind].join("\n");
         let hash = Sha256::digest(about.as_bytes());
-        let hash = hex(&hash[..SID_BYTES]);
+        let hash = const_hex::encode(&hash[..SID_BYTES]);
         json!({
             "Sid": format!("Fader{kind}{hash}"),
             "Effect": "Allow",

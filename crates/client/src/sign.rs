@@ -215,7 +215,7 @@ impl Signer {
         let request = format!(
             "POST\n/\n\ncontent-type:{content_type}\nhost:{host}\nx-amz-date:{date}\n{target}\n\
              {signed}\n{}",
-            hex(&Sha256::digest(body))
+            const_hex::encode(Sha256::digest(body))
         );
         let scope = format!("{}/{region}/{service}/aws4_request", &date[..8]);
         let mut mac = moment.keyed.clone();
@@ -224,8 +224,8 @@ impl Signer {
         mac.update(b"\n");
         mac.update(scope.as_bytes());
         mac.update(b"\n");
-        mac.update(hex(&Sha256::digest(request.as_bytes())).as_bytes());
-        let signature = hex(&mac.finalize().into_bytes());
+        mac.update(const_hex::encode(Sha256::digest(request.as_bytes())).as_bytes());
+        let signature = const_hex::encode(mac.finalize().into_bytes());
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={access_key}/{scope}, \
              SignedHeaders={signed}, Signature={signature}"
@@ -289,16 +289,6 @@ fn derive(mac: &HmacSha256, text: &[u8]) -> HmacSha256 {
     let mut mac = mac.clone();
     mac.update(text);
     keyed(&mac.finalize().into_bytes())
-}
-
-/// Octets as lower-case hexadecimal digits.
-pub(crate) fn hex(octets: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    octets
-        .iter()
-        .flat_map(|octet| [digit(octet >> 4), digit(octet & 15)])
-        .collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Headers, Moment, Signer, encode, hex};
+use super::{Headers, Moment, Signer, encode};
 use hmac::Mac as _;
 
 /// What stands for the hash of a body that is not signed.
@@ -58,7 +58,7 @@ impl Signer {
         request: Signable<'_>,
         body: &[u8],
     ) -> Headers {
-        let hash = hex(&Sha256::digest(body));
+        let hash = const_hex::encode(Sha256::digest(body));
         let mut headers = request.headers.to_vec();
         headers.push(("x-amz-content-sha256", &hash));
         headers.push(("x-amz-date", &moment.basic));
@@ -128,11 +128,11 @@ impl Signer {
             "\n",
             &self.scope(moment),
             "\n",
-            &hex(&Sha256::digest(canonical.as_bytes())),
+            &const_hex::encode(Sha256::digest(canonical.as_bytes())),
         ] {
             mac.update(part.as_bytes());
         }
-        (names, hex(&mac.finalize().into_bytes()))
+        (names, const_hex::encode(mac.finalize().into_bytes()))
     }
 }
 

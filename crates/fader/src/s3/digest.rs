@@ -16,11 +16,7 @@ pub(super) fn md5_base64(bytes: &[u8]) -> String {
 
 /// The MD5 of bytes in hexadecimal digits: the ETag of a part.
 pub(super) fn md5_hex(bytes: &[u8]) -> String {
-    hex(&Md5::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const_hex::encode(Md5::digest(bytes))
 }
 
 /// The ETag of an object of these parts, by their ETags.
@@ -33,7 +29,7 @@ pub(super) fn joined<'a>(parts: impl ExactSizeIterator<Item = &'a str>) -> Strin
             sum.update([u8::from_str_radix(pair, 16).unwrap_or_default()]);
         }
     }
-    format!("{}-{count}", hex(&sum.finalize()))
+    format!("{}-{count}", const_hex::encode(sum.finalize()))
 }
 
 /// The ETag that a file would have: put whole, or in parts of so many bytes.
@@ -62,16 +58,16 @@ pub(super) fn of_file(path: &Path, part_bytes: Option<u64>) -> Result<String> {
                 part.1 += count as u64;
                 if part.1 == bytes {
                     let (done, _) = std::mem::replace(&mut part, (Md5::new(), 0));
-                    parts.push(hex(&done.finalize()));
+                    parts.push(const_hex::encode(done.finalize()));
                 }
             }
         }
     }
     Ok(match part_bytes {
-        None => hex(&whole.finalize()),
+        None => const_hex::encode(whole.finalize()),
         Some(_) => {
             if 0 < part.1 {
-                parts.push(hex(&part.0.finalize()));
+                parts.push(const_hex::encode(part.0.finalize()));
             }
             joined(parts.iter().map(|part| &**part))
         }

@@ -250,7 +250,7 @@ impl Digest {
             return Err(bad_digest(checksum::name(algorithm)));
         }
         Ok(Sums {
-            etag: md5.iter().map(|byte| format!("{byte:02x}")).collect(),
+            etag: const_hex::encode(md5),
             checksum: checksum::whole(algorithm, &sum),
             size: self.size,
         })

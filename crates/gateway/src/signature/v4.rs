@@ -423,12 +423,8 @@ fn mac<'m>(key: &[u8], message: impl Iterator<Item = &'m [u8]>) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-fn hex(bytes: &[u8], out: &mut [u8; 64]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
-    }
+fn hex(sum: &[u8], out: &mut [u8; 64]) {
+    const_hex::encode_to_slice(sum, out).expect("a SHA-256 has 64 digits");
 }
 
 fn bad_header() -> Error {

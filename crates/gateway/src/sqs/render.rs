@@ -78,7 +78,7 @@ fn optional(name: &'static str, value: Option<String>) -> Option<Field> {
 }
 
 fn md5(value: u128) -> String {
-    format!("{value:032x}")
+    const_hex::encode(value.to_be_bytes())
 }
 
 /// The body of a reply.
@@ -99,6 +99,7 @@ pub(crate) fn reply(
 fn json(fields: &Option<Vec<Field>>) -> Rendered {
     let mut body = Vec::new();
     if let Some(fields) = fields {
+        body.reserve(json_bytes(fields));
         json_object(&mut body, fields);
     }
     Rendered {
@@ -323,6 +324,24 @@ fn task(task: Task) -> Vec<Field> {
     fields.extend(optional("FailureReason", task.failure));
     fields.push(number("StartedTimestamp", task.started_ms));
     fields
+}
+
+/// About as many bytes as the JSON of fields has, so that it is not moved as it grows.
+fn json_bytes(fields: &[Field]) -> usize {
+    const PUNCTUATION: usize = 8;
+    let bytes = |Field(name, _, shown): &Field| {
+        let value = match shown {
+            Shown::Text(text) => text.len(),
+            Shown::List(all) => all.iter().map(|fields| json_bytes(fields)).sum(),
+            Shown::Pairs(pairs, _) => pairs
+                .iter()
+                .map(|(name, it)| name.len() + it.len() + PUNCTUATION)
+                .sum(),
+            _ => 0,
+        };
+        name.len() + value + PUNCTUATION
+    };
+    fields.iter().map(bytes).sum()
 }
 
 /// Fields in order of name.

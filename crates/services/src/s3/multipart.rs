@@ -247,9 +247,7 @@ fn etag(chosen: &[(u32, Part)]) -> String {
     for (_, part) in chosen {
         sum.update(&bytes_of(&part.etag));
     }
-    let sum = sum.finalize();
-    let hex: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{hex}-{}", chosen.len())
+    format!("{}-{}", const_hex::encode(sum.finalize()), chosen.len())
 }
 
 /// The bytes of hexadecimal digits; of what is none its own.

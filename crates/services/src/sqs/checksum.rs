@@ -58,6 +58,5 @@ fn add(hash: &mut Md5State, bytes: &[u8]) {
 
 /// The deduplication id of a body: its SHA-256 in hexadecimal.
 pub(crate) fn deduplication_id(body: &str) -> String {
-    let hash = Sha256::digest(body.as_bytes());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    const_hex::encode(Sha256::digest(body.as_bytes()))
 }

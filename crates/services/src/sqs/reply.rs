@@ -282,7 +282,7 @@ wire_fields!(Task {
 
 /// A UUID as text.
 pub fn show_uuid(id: u128) -> String {
-    let digits = format!("{id:032x}");
+    let digits = const_hex::encode(id.to_be_bytes());
     let parts = [
         &digits[..8],
         &digits[8..12],

@@ -69,24 +69,23 @@ fn message(
     history: &[(&str, u64)],
     sequence: Option<u64>,
 ) -> Message {
-    let mut system: Pairs = vec![
-        ("SenderId".to_owned(), body.sender.clone()),
-        ("SentTimestamp".to_owned(), body.sent_ms.to_string()),
-    ];
-    let counts = history.iter();
-    system.extend(counts.map(|(name, count)| ((*name).to_owned(), count.to_string())));
-    let optional = [
-        ("SequenceNumber", sequence.map(show_sequence)),
-        ("MessageDeduplicationId", body.deduplication_id),
-        ("MessageGroupId", body.group),
-        ("AWSTraceHeader", body.trace_header),
-        ("DeadLetterQueueSourceArn", body.source_arn),
-    ];
-    for (name, value) in optional {
-        system.extend(value.map(|value| (name.to_owned(), value)));
-    }
     let names = &selection.system_names;
-    system.retain(|(name, _)| names.iter().any(|it| it == "All" || it == name));
+    let mut system = Pairs::new();
+    let mut show = |name: &str, value: &dyn Fn() -> Option<String>| {
+        if names.iter().any(|it| it == "All" || it == name) {
+            system.extend(value().map(|value| (name.to_owned(), value)));
+        }
+    };
+    show("SenderId", &|| Some(body.sender.clone()));
+    show("SentTimestamp", &|| Some(body.sent_ms.to_string()));
+    for (name, count) in history {
+        show(name, &|| Some(count.to_string()));
+    }
+    show("SequenceNumber", &|| sequence.map(show_sequence));
+    show("MessageDeduplicationId", &|| body.deduplication_id.clone());
+    show("MessageGroupId", &|| body.group.clone());
+    show("AWSTraceHeader", &|| body.trace_header.clone());
+    show("DeadLetterQueueSourceArn", &|| body.source_arn.clone());
     let mut attributes = body.attributes;
     attributes.retain(|attribute| is_selected(attribute, &selection.attribute_names));
     Message {
