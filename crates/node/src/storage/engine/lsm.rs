@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use fader_chain::{EntryId, RangeContent};
 use fader_services::ViewError;
 use lsm_tree::config::{FilterPolicy, FilterPolicyEntry};
@@ -49,6 +50,8 @@ const UNMERGED_MAX: usize = 24;
 /// Bytes of tables that are read at a start to see that they are whole: less than a second of a
 /// disk's time. Of what is beyond, a block is looked at when it is read.
 const VERIFIED_BYTES: u64 = 128 << 20;
+/// Bytes of a buffer that copies share, at most: a reader that keeps one of them keeps it.
+const SHARED_BYTES: usize = 64 << 10;
 /// Open files kept.
 const FILES_MAX: usize = 256;
 /// How long to wait before trying again after the medium was full.
@@ -251,12 +254,12 @@ impl Engine for LsmEngine {
         let seqno = core.seqno.next();
         core.recent.commit(mutations, seqno + 1);
         let mut size = 0;
+        let mut copies = Copies::of(mutations);
         for (key, value) in mutations {
             let tree = &core.trees[&Tree::of(key)];
-            // Copies: a piece of a request's buffer would keep all of it in memory.
-            let key = Slice::from(&key[..]);
+            let key = copies.copy(key);
             size += match value {
-                Some(value) => tree.insert(key, Slice::from(&value[..]), seqno).0,
+                Some(value) => tree.insert(key, copies.copy(value), seqno).0,
                 None => tree.remove(key, seqno).0,
             };
         }
@@ -486,6 +489,35 @@ impl Core {
                 None => {}
             }
         }
+    }
+}
+
+/// Copies of what is committed: a piece of a request's buffer would keep all of it in memory. Many
+/// share a buffer. With memory of its own, each would be taken here and given back by the thread
+/// that writes tables, which costs more than the copy.
+struct Copies {
+    buffer: BytesMut,
+    /// Bytes that are to be copied.
+    left: usize,
+}
+
+impl Copies {
+    fn of(mutations: &[Pair<'_>]) -> Self {
+        let size = |(key, value): &Pair<'_>| key.len() + value.map_or(0, Bytes::len);
+        Copies {
+            buffer: BytesMut::new(),
+            left: mutations.iter().map(size).sum(),
+        }
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> Slice {
+        if self.buffer.capacity() < bytes.len() {
+            let size = bytes.len().max(self.left.min(SHARED_BYTES));
+            self.buffer = BytesMut::with_capacity(size);
+        }
+        self.left -= bytes.len();
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.split().freeze().into()
     }
 }
 

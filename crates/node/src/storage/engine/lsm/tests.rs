@@ -543,3 +543,29 @@ fn fuzz_engine_files() {
         std::fs::write(&paths[at], &whole[at]).unwrap();
     });
 }
+
+#[test]
+fn rows_that_share_a_buffer_are_each_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    // Some fit one buffer together, some none.
+    let sizes = [
+        0,
+        1,
+        1 << 10,
+        super::SHARED_BYTES,
+        super::SHARED_BYTES + 1,
+        7,
+    ];
+    let rows = sizes.iter().enumerate().map(|(at, size)| {
+        let number = u32::try_from(at).unwrap();
+        let value = vec![b'a' + u8::try_from(at).unwrap(); *size];
+        (key(Table::Items, number), Some(Bytes::from(value)))
+    });
+    let rows: Mutations = rows.collect();
+    engine.commit(&pairs(&rows), id(1)).unwrap();
+    let view = engine.snapshot();
+    for (key, value) in &rows {
+        assert_eq!(view.get(key).unwrap(), *value);
+    }
+}
