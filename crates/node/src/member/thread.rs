@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fader_chain::{
     Configuration, CorrelationId, Effect, EntryId, Envelope, Identity, Input, Level, Lsn, Mutation,
@@ -49,6 +49,11 @@ const TICK_IN_COMPANY: Duration = Duration::from_millis(20);
 const BATCH_JOBS: usize = 512;
 /// Bytes of records in one turn, beyond which no further job is taken.
 const BATCH_BYTES: usize = 4 << 20;
+/// A turn of a lone node takes jobs for so long, or for twice as long as the last write took. While
+/// the disk syncs, clients of the turn before ask for more: a turn of all requests leaves the
+/// processors idle then (docs/internals/decisions/0005-processor-time.md). In company each turn
+/// costs messages, too.
+const BATCH_TIME: Duration = Duration::from_micros(500);
 
 /// What the thread is asked to do.
 pub(crate) enum Job {
@@ -270,6 +275,7 @@ impl ChainThread {
 
     /// Steps with what is queued and makes it durable.
     fn iterate(&mut self, first: Job) -> Flow {
+        let begin = Instant::now();
         let mut next = Some(first);
         let mut flow = Flow::On;
         let mut jobs = 0;
@@ -283,12 +289,17 @@ impl ChainThread {
             jobs += 1;
             let has_room = jobs < BATCH_JOBS && self.records_bytes < BATCH_BYTES;
             next = match flow {
-                Flow::On if has_room => self.next_of_turn(&mut has_yielded),
+                Flow::On if has_room && self.has_time(begin) => self.next_of_turn(&mut has_yielded),
                 _ => None,
             };
         }
         self.flush();
         flow
+    }
+
+    /// Whether a turn that began then takes more.
+    fn has_time(&self, begin: Instant) -> bool {
+        self.links.is_some() || begin.elapsed() < BATCH_TIME.max(2 * self.log.last_write())
     }
 
     /// What is queued. Before an iteration is over, a thread that is about to ask for something, on

@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fader_chain::{EntryId, Record, RecoveredState};
 
@@ -139,6 +139,8 @@ pub(crate) struct Log {
     kept: RecoveredState,
     acknowledged: Acknowledged,
     stats: LogStats,
+    /// How long the last write took, with its sync.
+    last_write: Duration,
     buffer: Vec<u8>,
 }
 
@@ -165,6 +167,7 @@ impl Log {
             kept: RecoveredState::default(),
             acknowledged: Acknowledged::beside(folder),
             stats: LogStats::default(),
+            last_write: Duration::ZERO,
             buffer: Vec::new(),
         };
         let unfinished = log.read_headers()?;
@@ -219,6 +222,11 @@ impl Log {
     /// What was done since the start.
     pub(crate) fn stats(&self) -> LogStats {
         self.stats
+    }
+
+    /// How long the last write took, with its sync.
+    pub(crate) fn last_write(&self) -> Duration {
+        self.last_write
     }
 
     /// Bytes in use.
@@ -327,6 +335,7 @@ impl Log {
 
     /// Writes records in one go; as durable as the setting says when this returns.
     pub(crate) fn append(&mut self, records: &[Record]) -> Result<(), LogError> {
+        let start = Instant::now();
         self.rotate()?;
         let mut current = self.take_current()?;
         self.buffer.clear();
@@ -341,6 +350,7 @@ impl Log {
         if self.durability == Durability::Disk || records.iter().any(is_promise) {
             self.sync_file(&mut current)?;
         }
+        self.last_write = start.elapsed();
         self.on_written(&current);
         self.current = Some(current);
         for record in records {
