@@ -222,11 +222,11 @@ def slow_uploads(s3, bucket, count):
 
 
 def test_an_upload_without_memory_is_told_to_come_later(page, tmp_path):
-    with Server(tmp_path, "--block-memory-mb", "8") as server:
+    with Server(tmp_path, "--block-memory-mb", "16") as server:
         s3 = client_of(server.url, retries={"max_attempts": 0}, read_timeout=120)
         s3.create_bucket(Bucket="films")
-        with slow_uploads(s3, "films", 2):
-            server.await_metric("fader_block_memory_bytes", lambda size: size == 8 << 20)
+        with slow_uploads(s3, "films", 3):
+            server.await_metric("fader_block_memory_bytes", lambda size: size == 15 << 20)
             code, message = answered(
                 page, lambda: s3.put_object(Bucket="films", Key="quick", Body=bytes(1 << 20))
             )

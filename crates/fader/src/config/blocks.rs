@@ -9,8 +9,8 @@ use fader_services::request::Limits;
 use super::{Choice, Origin, Setting, Values};
 
 const MIB: u64 = 1 << 20;
-/// Of memory a block and what it needs beside itself; of other sizes a tebibyte is a mistake.
-const MEMORY_MB: std::ops::RangeInclusive<u64> = 8..=1 << 20;
+/// Of memory a block, its copy and a quarter more; of other sizes a tebibyte is a mistake.
+const MEMORY_MB: std::ops::RangeInclusive<u64> = 16..=1 << 20;
 const MB_MAX: u64 = 1 << 20;
 /// A month, in seconds.
 const SECONDS_MAX: u64 = 31 * 86_400;

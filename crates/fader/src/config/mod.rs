@@ -238,7 +238,8 @@ pub(crate) struct Values {
     #[arg(long, env = "FADER_TRANSFER_MB", value_name = "MIB")]
     transfer_mb: Option<u64>,
 
-    /// Memory of all uploads to buckets together, in MiB.
+    /// Memory of all uploads to buckets together, in MiB. A block takes a quarter more than its
+    /// bytes.
     #[arg(long, env = "FADER_BLOCK_MEMORY_MB", value_name = "MIB")]
     block_memory_mb: Option<u64>,
 

@@ -218,7 +218,7 @@ fn options_of_blocks_are_read_and_refused_when_they_make_no_sense() {
     assert_eq!(options.garbage_wait.as_secs(), 1);
     assert_eq!(chosen.limits.blocks.lease_ms, 60_000);
     for (flags, words) in [
-        (["--block-memory-mb", "7"], "block-memory-mb is 8 to"),
+        (["--block-memory-mb", "15"], "block-memory-mb is 16 to"),
         (["--upload-lease-s", "0"], "upload-lease-s is 1 to"),
         (["--scrub-mb", "1048577"], "scrub-mb is at most"),
     ] {

@@ -389,16 +389,15 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Memory for a block, as large as it may become. It is for the bytes as they arrive, and for
-    /// the copy that other members get.
+    /// Memory for a block, as large as it may become.
     async fn lend(&self) -> Result<Lent, Trouble> {
         let most = self.block_max as u64;
         let told = self
             .left
             .map(|left| left.saturating_add(self.gathered as u64));
         let size = told.map_or(most, |told| told.clamp(1, most));
-        let copies = if self.cluster.is_lone() { 1 } else { 2 };
-        let lent = tokio::time::timeout(MEMORY, lend(&self.upload_memory, copies * size)).await;
+        let memory = block_memory(size, self.cluster.is_lone());
+        let lent = tokio::time::timeout(MEMORY, lend(&self.upload_memory, memory)).await;
         match lent {
             Ok(Some(lent)) => Ok(lent),
             Ok(None) | Err(_) => Err(later(Reason::BlockMemory)),
@@ -506,6 +505,14 @@ impl Drop for BodyWriter {
             give_up();
         });
     }
+}
+
+/// Memory of a block of `size` bytes on its way: the bytes as they arrive, and the copy that other
+/// members get. A quarter comes on top. A piece of a body keeps its connection's buffer, which is
+/// seldom full. It outlives the block while its MD5 is computed.
+fn block_memory(size: u64, is_lone: bool) -> u64 {
+    let copies = if is_lone { 1 } else { 2 };
+    copies * size + size / 4
 }
 
 fn joined(parts: &[Bytes]) -> Vec<u8> {
