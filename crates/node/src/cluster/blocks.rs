@@ -6,14 +6,18 @@
 //!   waited for a moment. BGATE-1 stands behind it: a member without the bytes fetches them before
 //!   it logs their row.
 //! - CB-2 a block is gone when every member of the newest configuration says so.
+//! - CB-3 where the head had no room, the others are asked when the head holds the block. What they
+//!   hold of a refused upload stays until the safe point rises. So a member that joins could lack
+//!   the room for what it must fetch, and the safe point waits for that.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::{NodeId, Role};
 use fader_services::{ErrorCode, Reason};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::Cluster;
@@ -23,6 +27,24 @@ use crate::storage::blocks::{BlockBytes, BlockId};
 
 /// How long the others are waited for when the head holds a block.
 const OTHERS: Duration = Duration::from_secs(2);
+
+/// How long after it had no room the head is asked first.
+const FULL: Duration = Duration::from_secs(10);
+
+/// When the head of a chain had no room for a block.
+#[derive(Default)]
+pub(super) struct HeadFull(Mutex<Option<Instant>>);
+
+impl HeadFull {
+    fn note(&self) {
+        *self.0.lock() = Some(Instant::now());
+    }
+
+    /// Whether that was lately.
+    fn is_so(&self) -> bool {
+        self.0.lock().is_some_and(|at| at.elapsed() < FULL)
+    }
+}
 
 /// Why bytes of a block were not had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,25 +77,29 @@ impl Cluster {
         let newest = self.configuration();
         let newest = newest.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))?;
         let asked = Arc::new(BlockAsked::Hold(bytes.block(), bytes));
-        let mut asking = JoinSet::new();
-        for member in &newest.members {
-            let (cluster, asked, node) = (self.clone(), asked.clone(), member.node);
-            asking.spawn_blocking(move || (node, cluster.ask_blocks(node, &asked)));
+        let ask = |asking: &mut JoinSet<_>, node| {
+            let (cluster, asked) = (self.clone(), asked.clone());
+            asking.spawn_blocking(move || cluster.ask_blocks(node, &asked));
+        };
+        let (mut of_head, mut of_others) = (JoinSet::new(), JoinSet::new());
+        ask(&mut of_head, newest.head());
+        let mut others: Vec<NodeId> = newest.others(newest.head()).collect();
+        if !self.head_full.is_so() {
+            others.drain(..).for_each(|node| ask(&mut of_others, node));
         }
-        let mut of_head = None;
-        while of_head.is_none() {
-            match asking.join_next().await {
-                Some(Ok((node, told))) if node == newest.head() => of_head = Some(told),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => of_head = Some(None),
-            }
+        let told = of_head.join_next().await.and_then(Result::ok).flatten();
+        if told == Some(BlockTold::Full) {
+            self.head_full.note();
         }
-        let others = async { while asking.join_next().await.is_some() {} };
-        let is_held = of_head == Some(Some(BlockTold::Held));
-        if is_held && tokio::time::timeout(OTHERS, others).await.is_err() {
-            asking.detach_all();
+        held(told)?;
+        others
+            .into_iter()
+            .for_each(|node| ask(&mut of_others, node));
+        let waiting = async { while of_others.join_next().await.is_some() {} };
+        if tokio::time::timeout(OTHERS, waiting).await.is_err() {
+            of_others.detach_all();
         }
-        held(of_head.flatten())
+        Ok(())
     }
 
     /// Bytes of a block, of any member that has them; those that are here first. It blocks its
