@@ -6,9 +6,10 @@
 //!   waited for a moment. BGATE-1 stands behind it: a member without the bytes fetches them before
 //!   it logs their row.
 //! - CB-2 a block is gone when every member of the newest configuration says so.
-//! - CB-3 where the head had no room, the others are asked when the head holds the block. What they
-//!   hold of a refused upload stays until the safe point rises. So a member that joins could lack
-//!   the room for what it must fetch, and the safe point waits for that.
+//! - CB-3 a block is refused that a serving member has no room for. That member would wait for the
+//!   bytes of the row, be left out, and find no room to come back.
+//! - CB-4 the member that had no room is asked first. What others hold of a refused upload stays
+//!   until the safe point rises, and takes the room of what they must fetch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,21 +29,22 @@ use crate::storage::blocks::{BlockBytes, BlockId};
 /// How long the others are waited for when the head holds a block.
 const OTHERS: Duration = Duration::from_secs(2);
 
-/// How long after it had no room the head is asked first.
+/// How long after it had no room a member is asked first.
 const FULL: Duration = Duration::from_secs(10);
 
-/// When the head of a chain had no room for a block.
+/// The member that had no room for a block, and when.
 #[derive(Default)]
-pub(super) struct HeadFull(Mutex<Option<Instant>>);
+pub(super) struct LastFull(Mutex<Option<(NodeId, Instant)>>);
 
-impl HeadFull {
-    fn note(&self) {
-        *self.0.lock() = Some(Instant::now());
+impl LastFull {
+    fn note(&self, node: NodeId) {
+        *self.0.lock() = Some((node, Instant::now()));
     }
 
-    /// Whether that was lately.
-    fn is_so(&self) -> bool {
-        self.0.lock().is_some_and(|at| at.elapsed() < FULL)
+    /// Where that was lately.
+    fn member(&self) -> Option<NodeId> {
+        let last = self.0.lock().filter(|(_, at)| at.elapsed() < FULL);
+        last.map(|(node, _)| node)
     }
 }
 
@@ -72,34 +74,61 @@ impl Cluster {
     /// Has the members of the newest configuration hold a block.
     ///
     /// # Errors
-    /// [`Refusal`]: the head does not hold it.
+    /// [`Refusal`]: the head does not hold it, or a serving member has no room.
     pub(crate) async fn spread(self: &Arc<Self>, bytes: BlockBytes) -> Result<(), Refusal> {
         let newest = self.configuration();
         let newest = newest.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))?;
         let asked = Arc::new(BlockAsked::Hold(bytes.block(), bytes));
+        let mut asking = JoinSet::new();
         let ask = |asking: &mut JoinSet<_>, node| {
             let (cluster, asked) = (self.clone(), asked.clone());
-            asking.spawn_blocking(move || cluster.ask_blocks(node, &asked));
+            asking.spawn_blocking(move || (node, cluster.ask_blocks(node, &asked)));
         };
-        let (mut of_head, mut of_others) = (JoinSet::new(), JoinSet::new());
-        ask(&mut of_head, newest.head());
-        let mut others: Vec<NodeId> = newest.others(newest.head()).collect();
-        if !self.head_full.is_so() {
-            others.drain(..).for_each(|node| ask(&mut of_others, node));
+        let judged = |(node, told): (NodeId, Option<BlockTold>)| {
+            if told == Some(BlockTold::Full) && newest.serving().any(|it| it == node) {
+                self.last_full.note(node);
+                return held(told);
+            }
+            match node == newest.head() {
+                true => held(told),
+                false => Ok(()),
+            }
+        };
+        let first = self.last_full.member();
+        let first = first.filter(|first| newest.serving().any(|it| it == *first));
+        if let Some(first) = first {
+            ask(&mut asking, first);
+            match asking.join_next().await {
+                Some(Ok(told)) => judged(told)?,
+                Some(Err(_)) | None => return held(None),
+            }
         }
-        let told = of_head.join_next().await.and_then(Result::ok).flatten();
-        if told == Some(BlockTold::Full) {
-            self.head_full.note();
+        let members = newest.members.iter().map(|member| member.node);
+        let others = members.filter(|node| Some(*node) != first);
+        others.for_each(|node| ask(&mut asking, node));
+        let mut is_held = first == Some(newest.head());
+        while !is_held {
+            match asking.join_next().await {
+                Some(Ok(told)) => {
+                    is_held = told.0 == newest.head();
+                    judged(told)?;
+                }
+                Some(Err(_)) | None => return held(None),
+            }
         }
-        held(told)?;
-        others
-            .into_iter()
-            .for_each(|node| ask(&mut of_others, node));
-        let waiting = async { while of_others.join_next().await.is_some() {} };
-        if tokio::time::timeout(OTHERS, waiting).await.is_err() {
-            of_others.detach_all();
+        let rest = async {
+            while let Some(told) = asking.join_next().await {
+                told.map_or(Ok(()), judged)?;
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(OTHERS, rest).await {
+            Ok(judged) => judged,
+            Err(_) => {
+                asking.detach_all();
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Bytes of a block, of any member that has them; those that are here first. It blocks its
