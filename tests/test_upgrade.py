@@ -1,7 +1,8 @@
 """Members of a cluster are replaced by those of another version, one after the other, under load.
 
-The older ones are this binary, held to an older version; and, where `FADER_EARLIER_BIN` names it,
-the binary of version 3 itself (`cargo xtask upgrade`)."""
+The older ones are this binary, held to an older version. Where `FADER_EARLIER_BIN` names one, they
+are also an earlier binary itself, of the version in `FADER_EARLIER_VERSION` (`cargo xtask
+upgrade`)."""
 
 import contextlib
 import os
@@ -12,13 +13,19 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 import loads
+import s3_calls
 import server as servers
 from processes import Member, Processes, at_any
 from sdb_calls import asking, put, select
 
 EARLIER = os.environ.get("FADER_EARLIER_BIN")
-EARLIER_VERSION = 3
+EARLIER_VERSION = int(os.environ.get("FADER_EARLIER_VERSION", 3))
 NEWEST = 9
+# The first version whose buckets are on chains of data.
+WITH_BUCKETS = 8
+BUCKET = "photos"
+# Of an object that lies in blocks.
+BODY = bytes(range(256)) * 256
 # What a client tries again: nothing was promised.
 RETRYABLE = {"ServiceUnavailable", "InternalError"}
 
@@ -67,15 +74,20 @@ class Upgrading(Processes):
 
 
 class Load(loads.Load):
-    """A writer of strong and one of eventual writes. They note what was acknowledged, and that no
-    answer was one that a client would not try again."""
+    """A writer of strong and one of eventual writes, and one of objects where buckets are on chains
+    of data. They note what was acknowledged, and that no answer was one that a client would not try
+    again."""
 
     def __init__(self, cluster):
         eventual = {"x-fader-consistency": "eventual; w=2"}
-        super().__init__(lambda: self.write("strong", {}), lambda: self.write("mixed", eventual))
+        writers = [lambda: self.write("strong", {}), lambda: self.write("mixed", eventual)]
         self.cluster = cluster
         self.acknowledged = {"strong": {}, "mixed": {}}
+        if WITH_BUCKETS <= cluster.oldest:
+            writers.append(self.write_objects)
+            self.acknowledged[BUCKET] = {}
         self.wrong = []
+        super().__init__(*writers)
 
     def write(self, domain, headers):
         serial = 0
@@ -86,6 +98,21 @@ class Load(loads.Load):
                     serial += 1
                     item, value = f"item-{serial}", str(serial)
                     self.note(domain, item, value, lambda: put(client, domain, item, n=value))
+
+    def write_objects(self):
+        serial = 0
+        while not self.is_ending:
+            for s3 in self.objects():
+                for _ in range(10):
+                    serial += 1
+                    key, body = f"key-{serial}", str(serial).encode() + BODY
+                    self.note(BUCKET, key, body, lambda: s3.put_object(
+                        Bucket=BUCKET, Key=key, Body=body))
+
+    def objects(self):
+        """Clients of objects, of each member."""
+        members = self.cluster.members.values()
+        return [s3_calls.client_of(member.url, read_timeout=10) for member in members]
 
     def note(self, domain, item, value, call):
         try:
@@ -112,10 +139,15 @@ class Load(loads.Load):
         at_any(clients, lambda sdb: sdb.create_domain(DomainName="strong"))
         mixed = [asking(sdb, {"x-fader-collection-mode": "mixed"}) for sdb in clients]
         at_any(mixed, lambda sdb: sdb.create_domain(DomainName="mixed"))
+        if BUCKET in self.acknowledged:
+            at_any(self.objects(), lambda s3: s3.create_bucket(Bucket=BUCKET))
 
     def check(self):
         """All that was acknowledged is there, at each member, and nothing else was answered."""
         assert self.wrong == []
+        for key, body in self.acknowledged.pop(BUCKET, {}).items():
+            for s3 in self.objects():
+                assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == body, key
         for client in self.cluster.clients():
             for domain, acknowledged in self.acknowledged.items():
                 found = select(client, f"select * from {domain} limit 2500")

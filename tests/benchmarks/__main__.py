@@ -1,12 +1,13 @@
-"""`python -m benchmarks failover|delay|scaling|scale|etcd|attacks|replicas|mapreduce|database`."""
+"""`python -m benchmarks NAME`: failover, delay, scaling, scale, etcd, attacks, replicas, mapreduce,
+database or join."""
 
 import argparse
 import pathlib
 import sys
 import tempfile
 
-from benchmarks import attacks, database, delay, etcd, failover, figures, mapreduce, replicas
-from benchmarks import scale, scaling
+from benchmarks import attacks, database, delay, etcd, failover, figures, join, mapreduce
+from benchmarks import replicas, scale, scaling
 
 BENCHMARKS = {
     "failover": failover,
@@ -18,6 +19,7 @@ BENCHMARKS = {
     "replicas": replicas,
     "mapreduce": mapreduce,
     "database": database,
+    "join": join,
 }
 
 
@@ -47,11 +49,14 @@ def options():
     parser.add_argument("--keep", type=pathlib.Path,
                         help="what is drawn, and the numbers it is drawn from (delay)")
     parser.add_argument("--only", type=parts, help="such as index,links (mapreduce)")
+    parser.add_argument("--mb", type=int, help="of blocks that the member lacks (join)")
     chosen = parser.parse_args()
     if chosen.cpu is not None and chosen.name != "failover":
         parser.error("--cpu is for failover")
     if chosen.only is not None and chosen.name != "mapreduce":
         parser.error("--only is for mapreduce")
+    if chosen.mb is not None and chosen.name != "join":
+        parser.error("--mb is for join")
     if chosen.small:
         chosen.runs = 1
     return chosen

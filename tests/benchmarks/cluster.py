@@ -20,16 +20,23 @@ DOMAIN = "load"
 
 
 @contextlib.contextmanager
-def running(scratch, mode="mixed", **settings):
-    """A whole cluster with a domain of a mode: in `mixed` strong and eventual writers meet."""
+def whole(scratch, **settings):
+    """A whole cluster."""
     with tempfile.TemporaryDirectory(prefix="fader-bench-", dir=scratch) as folder:
         # One chain is measured, that of the system, which is on all members.
         with Processes(pathlib.Path(folder), flags=("--chains", "0"), **settings) as cluster:
             cluster.await_whole()
-            headers = {"x-fader-collection-mode": mode}
-            create = {"Action": "CreateDomain", "DomainName": DOMAIN}
-            patiently(lambda: caller(cluster, cluster.names[0]).ask(create, headers))
             yield cluster
+
+
+@contextlib.contextmanager
+def running(scratch, mode="mixed", **settings):
+    """The same with a domain of a mode: in `mixed` strong and eventual writers meet."""
+    with whole(scratch, **settings) as cluster:
+        headers = {"x-fader-collection-mode": mode}
+        create = {"Action": "CreateDomain", "DomainName": DOMAIN}
+        patiently(lambda: caller(cluster, cluster.names[0]).ask(create, headers))
+        yield cluster
 
 
 def patiently(call, seconds=30):
@@ -52,14 +59,14 @@ def caller(cluster, name):
     return Caller(host, int(port))
 
 
-def drive(operation, addresses, **options):
+def drive(operation, addresses, kind="drive", **options):
     """Runs load to its end; what it was."""
-    return told(start(operation, addresses, **options))
+    return told(start(operation, addresses, kind, **options))
 
 
-def start(operation, addresses, **options):
-    """Begins load; `told` waits for its end."""
-    words = [BENCH, "drive", operation, "--to", ",".join(addresses)]
+def start(operation, addresses, kind="drive", **options):
+    """Begins load, of SimpleDB or of objects; `told` waits for its end."""
+    words = [BENCH, kind, operation, "--to", ",".join(addresses)]
     for name, value in options.items():
         words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     signing = {"AWS_ACCESS_KEY_ID": servers.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": servers.SECRET_KEY}
@@ -70,7 +77,7 @@ def told(running):
     output, _ = running.communicate()
     if running.returncode != 0:
         raise RuntimeError(f"{running.args}: exit code {running.returncode}")
-    return json.loads(output)
+    return json.loads(output) if output else None
 
 
 @contextlib.contextmanager

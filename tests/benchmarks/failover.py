@@ -5,11 +5,8 @@ clock (`benchmarks.faulted`). That is done on three and on five nodes. Told is t
 between two answers from the fault until the lease is long over. A client that hears nothing asks
 another node after a quarter of a second, for reads and for writes alike.
 
-*Return.* A member returns with an empty disk while load goes on. Three throughputs are told, of the
-same clients at the same two members. They are of the whole chain before one is killed, and of the
-two that are left. The third is from the start of the third member until it serves. What three cost
-more than two is no cost of the return; what is lost against the whole chain is, once that has
-settled.
+*Return.* A member returns with an empty disk while clients put values at the other two
+(`benchmarks.comeback`).
 
 *Refusals.* What each phase was refused is told by the reason that refusals name. With `--cpu` each
 member has a share of a core and no more, as beside others on a busy machine. Then refusals end
@@ -20,15 +17,13 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import server as servers
 from benchmarks import cluster as clusters
-from benchmarks import faulted
+from benchmarks import comeback, faulted
 from nemesis import __main__ as namespaces
 
 LEASE_SECONDS = 2
@@ -37,12 +32,6 @@ PROMISED_STRONG_SECONDS = LEASE_SECONDS + 1
 HUNG_SECONDS = LEASE_SECONDS + 2
 # "None" for eventual operations: no more than one unanswered request and the next.
 PROMISED_EVENTUAL_SECONDS = 0.5
-LOSS_MAX = 0.3
-RETURN_SECONDS_MAX = 600
-PHASE_SECONDS = 10
-PHASE_SECONDS_SMALL = 2
-# For some seconds after a return the engine still merges what it was filled with.
-SETTLING_SECONDS = 20
 
 
 def faults(options, report):
@@ -112,55 +101,22 @@ def returns(options, report):
         clusters.patiently(lambda: clusters.caller(cluster, cluster.names[0]).ask(
             {"Action": "CreateDomain", "DomainName": "other"}, {}))
         share(cluster)
+        put = {"domain": "other", "connections": 16, "bytes": 500}
+        if options.cpu is not None:
+            put["tolerant"] = True
         # Each load's stamps are above those of the loads before, also of the longest.
         stamps = itertools.count(1, 10_000_000)
+
+        def rate(seconds):
+            done = clusters.drive("put", others, seconds=seconds, stamp=next(stamps), **put)
+            refused.update(done["refused"])
+            refused["no answer"] += done["lost"]
+            return done["rate"]
+
         for _ in range(options.runs):
-            found.append(one_return(cluster, away, (others, stamps, refused), options, share))
-    whole, two, during, times = zip(*found, strict=True)
-    lost = lambda rates, of: [1 - rate / full for rate, full in zip(rates, of, strict=True)]
+            found.append(comeback.once(cluster, away, rate, options.small, share))
     report.counts("puts refused, by reason", refused)
-    report.series("puts a second, the whole chain", whole, "/s")
-    report.series("two members alone", two, "/s")
-    report.series("while the third returns", during, "/s")
-    report.series(f"return with {lacks >> 20} MB of values to catch up: time", times, "s")
-    report.series("cost of being three, against two", lost(whole, two), "")
-    report.series("return: loss against the two alone", lost(during, two), "")
-    report.at_most("return: loss against the whole chain", lost(during, whole), LOSS_MAX, "")
-
-
-def one_return(cluster, away, load, options, share):
-    """Puts a second of all members, of those without `away`, and until it serves again with an
-    empty disk; and how long that took."""
-    others, stamps, refused = load
-    put = {"domain": "other", "connections": 16, "bytes": 500}
-    if options.cpu is not None:
-        put["tolerant"] = True
-
-    def rate(seconds):
-        done = clusters.drive("put", others, seconds=seconds, stamp=next(stamps), **put)
-        refused.update(done["refused"])
-        refused["no answer"] += done["lost"]
-        return done["rate"]
-
-    phase = PHASE_SECONDS_SMALL if options.small else PHASE_SECONDS
-    if not options.small:
-        rate(SETTLING_SECONDS)
-    whole = rate(phase)
-    cluster.kill(away)
-    cluster.await_roles(lambda roles: roles[away] == "out")
-    shutil.rmtree(cluster.members[away].data)
-    two = rate(phase)
-    start = time.monotonic()
-    cluster.members[away] = cluster.new_member(away, wait=False)
-    share(cluster)
-    waiting = faulted.beside(cluster.members[away].await_listening, RETURN_SECONDS_MAX)
-    rates = []
-    while not waiting.done() or not rates:
-        rates.append(rate(1))
-    waiting.result()
-    seconds = time.monotonic() - start
-    cluster.await_whole()
-    return whole, two, sum(rates) / len(rates), seconds
+    comeback.tell(report, "puts", f"{lacks >> 20} MB of values", found)
 
 
 def run(options, report):

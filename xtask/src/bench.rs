@@ -49,9 +49,12 @@ pub(crate) struct Options {
     /// Of `phases`: which runs, by name and with commas between them; all unless told. Of
     /// `mapreduce`: which parts, of `words`, `memory`, `few`, `workers`, `sort`, `words-index`,
     /// `index`, `links`. Of `sqs`: `flow`. Of `s3`: `small`, `large`, `list`, `races`,
-    /// `memory`, `scale`, `pages`.
+    /// `memory`, `scale`, `pages`, `join`.
     #[arg(long)]
     only: Option<String>,
+    /// Of the part `join` of `s3`: MiB of blocks that the member lacks; 2,048 unless told.
+    #[arg(long)]
+    mb: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,7 +72,8 @@ enum Name {
     /// Queues against ElasticMQ's, long polls, and receives that wait. Needs Java and Maven.
     Sqs,
     /// Objects against MinIO's and against files of nginx. Needs Go and nginx, and takes minutes to
-    /// build MinIO; with `--quick` Fader alone.
+    /// build MinIO; with `--quick` Fader alone. Part `join`: what a member costs the load that
+    /// joins a cluster and lacks all blocks.
     S3,
     /// Clients that look for a service's capacity, in virtual time: every algorithm, every service.
     Window,
@@ -149,6 +153,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if options.nodes.is_some() && options.name != Name::Scale {
         bail!("--nodes goes with `scale`");
     }
+    if options.mb.is_some() && options.name != Name::S3 {
+        bail!("--mb goes with `s3`");
+    }
     if let Name::Waiting = options.name {
         return waiting();
     }
@@ -158,12 +165,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Profile::Checked.build(&[command::FADER])?;
     }
     if let Name::Sqs = options.name {
-        return with_peers(options, "queues.bench");
+        return with_peers(options, "queues.bench", options.only.as_deref());
     }
-    if let Name::S3 = options.name
-        && !options.quick
-    {
-        return with_peers(options, "objects.bench");
+    if let Name::S3 = options.name {
+        return objects(options);
     }
     if let Name::Phases = options.name {
         return phases(options);
@@ -183,6 +188,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             cpu: options.cpu.as_deref(),
             nodes: options.nodes.as_deref(),
             only: options.only.as_deref(),
+            mb: None,
         };
         let mut bench = by_python(Profile::Release, name.get_name(), &how)?;
         if let Some(commit) = &options.before {
@@ -283,6 +289,7 @@ struct Measured<'a> {
     cpu: Option<&'a str>,
     nodes: Option<&'a str>,
     only: Option<&'a str>,
+    mb: Option<u32>,
 }
 
 /// One of the benchmarks that Python drives, with binaries that are built already.
@@ -308,6 +315,9 @@ fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<Command
     if let Some(only) = how.only {
         bench.args(["--only", only]);
     }
+    if let Some(mb) = how.mb {
+        bench.args(["--mb", &mb.to_string()]);
+    }
     if name == "delay" {
         bench.args(["--keep", DELAY]);
     }
@@ -317,20 +327,55 @@ fn by_python(profile: Profile, name: &str, how: &Measured<'_>) -> Result<Command
 /// The benchmarks that Python drives, small, as every merge runs them: names and commands.
 pub(crate) fn small_by_python(profile: Profile) -> Result<Vec<(String, Command)>> {
     let names = BY_PYTHON.iter().filter_map(ValueEnum::to_possible_value);
+    let names = names.map(|name| name.get_name().to_owned());
     let quick = Measured {
         is_quick: true,
         ..Measured::default()
     };
     names
+        .chain([JOIN.to_owned()])
         .map(|name| {
-            let command = by_python(profile, name.get_name(), &quick)?;
-            Ok((name.get_name().to_owned(), command))
+            let command = by_python(profile, &name, &quick)?;
+            Ok((name, command))
         })
         .collect()
 }
 
+/// The part of `s3` that is about a cluster.
+const JOIN: &str = "join";
+
+/// Objects: `join` by itself, and the other parts together.
+fn objects(options: &Options) -> Result<bool> {
+    let named = options.only.as_deref();
+    let (joins, others): (Vec<&str>, Vec<&str>) = named
+        .into_iter()
+        .flat_map(|names| names.split(','))
+        .partition(|name| *name == JOIN);
+    let mut are_good = true;
+    if named.is_none() || !others.is_empty() {
+        let only = named.map(|_| others.join(","));
+        are_good &= match options.quick {
+            true => {
+                let mut bench = by_fader_bench(options, "s3")?;
+                command::succeeds(bench.args(only.iter().flat_map(|only| ["--only", only])))?
+            }
+            false => with_peers(options, "objects.bench", only.as_deref())?,
+        };
+    }
+    if named.is_none() || !joins.is_empty() {
+        let how = Measured {
+            is_quick: options.quick,
+            runs: options.runs,
+            mb: options.mb,
+            ..Measured::default()
+        };
+        are_good &= command::succeeds(&mut by_python(Profile::Release, JOIN, &how)?)?;
+    }
+    Ok(are_good)
+}
+
 /// A benchmark beside servers that a module of tests starts.
-fn with_peers(options: &Options, module: &str) -> Result<bool> {
+fn with_peers(options: &Options, module: &str, only: Option<&str>) -> Result<bool> {
     python::prepare()?;
     let mut bench = python::program("python");
     bench
@@ -344,7 +389,7 @@ fn with_peers(options: &Options, module: &str) -> Result<bool> {
     if let Some(runs) = options.runs {
         bench.args(["--runs", &runs.to_string()]);
     }
-    if let Some(only) = &options.only {
+    if let Some(only) = only {
         bench.args(["--only", only]);
     }
     command::succeeds(&mut bench)

@@ -66,11 +66,12 @@ enum Task {
     ///
     /// In namespaces of its own; where none can be made it says so and does nothing.
     Nemesis(nemesis::Options),
-    /// Replaces the members of a cluster of the version before this one by members of this one,
-    /// under load, and back.
+    /// Replaces the members of a cluster of an earlier version by members of this one, under load,
+    /// and back.
     ///
-    /// Builds that version's binary from the history of this clone.
-    Upgrade,
+    /// It begins with the version before, then with version 3. Builds those versions' binaries from
+    /// the history of this clone.
+    Upgrade(upgrade::Options),
     /// Runs the suites of conformance on servers that take minutes to build (MinIO and
     /// fake-gcs-server). Attacks databases on MinIO, ElasticMQ and Azurite through Toxiproxy, and
     /// kills their clients. Compares four streaming jobs and two indexes with Hadoop's, and the
@@ -119,7 +120,7 @@ fn main() -> ExitCode {
             Task::Crash(kind) => crash::run(&kind),
             Task::Fuzz(options) => fuzz::run(&options),
             Task::Nemesis(options) => nemesis::run(&options),
-            Task::Upgrade => upgrade::run(),
+            Task::Upgrade(options) => upgrade::run(&options),
             Task::Clouds => clouds::run(),
             Task::Differ(options) => differ::run(&options),
             Task::Simulate(options) => simulate::run(&options),

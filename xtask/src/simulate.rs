@@ -83,6 +83,9 @@ const WORLDS: [(&[&str], u64, u64); 14] = [
 /// The scenarios that take half of a search of all. A merge searches one of them.
 const LARGEST: [&str; 3] = ["star-whole", "star-quorum-move", "chain-whole"];
 
+/// How the scopes of blocks begin that search the same in another wiring. A merge searches one.
+const WIRINGS: [&str; 2] = ["star-", "chain-"];
+
 /// The runs and searches of every merge, with programs that are built already. Seeds are among the
 /// first, so that a merge is judged by its change. Long runs draw others. What a merge does a part
 /// of, it chooses by this seed of its own.
@@ -97,9 +100,12 @@ pub(crate) fn ci(seed: u64) -> Result<bool> {
     let mut clouds = program("fader-model");
     clouds.args(["cloud", "--quick"]);
     let mut blocks = program("fader-model");
-    blocks.args(["blocks", "--quick"]);
+    let scopes = listed(&["blocks"])?;
+    blocks.arg("blocks");
+    blocks.args(scopes.iter().filter(|scope| is_wired(scope, seed)));
     let mut chains = program("fader-model");
-    chains.args(scenarios(seed)?);
+    let scenarios = listed(&[])?;
+    chains.args(scenarios.iter().filter(|name| is_searched(name, seed)));
     let mut scripts = scripts();
     scripts.arg("--");
     scripts.args(MUTANTS[..SCRIPTS].iter().map(|(_, filter, _)| filter));
@@ -122,21 +128,25 @@ fn part(seeds: u64, parts: u64, seed: u64) -> (u64, u64) {
     (1 + seed % parts * each, each)
 }
 
-/// The scenarios of every merge, of the largest only the one that this seed takes.
-fn scenarios(seed: u64) -> Result<Vec<String>> {
-    let listed = program("fader-model")
-        .args(["--quick", "--list"])
-        .output()?;
+/// What of a model every merge can search.
+fn listed(model: &[&str]) -> Result<Vec<String>> {
+    let mut list = program("fader-model");
+    let listed = list.args(model).args(["--quick", "--list"]).output()?;
     ensure!(listed.status.success(), "fader-model lists no scenarios");
     let names = String::from_utf8(listed.stdout)?;
-    let is_taken = |name: &&str| is_searched(name, seed);
-    Ok(names.lines().filter(is_taken).map(str::to_owned).collect())
+    Ok(names.lines().map(str::to_owned).collect())
 }
 
 /// Whether a run with this seed searches a scenario.
 fn is_searched(name: &str, seed: u64) -> bool {
     let place = LARGEST.iter().position(|large| *large == name);
     place.is_none_or(|place| place as u64 == seed % LARGEST.len() as u64)
+}
+
+/// Whether a run with this seed searches a scope of blocks: those of bytes in one wiring.
+fn is_wired(scope: &str, seed: u64) -> bool {
+    let place = WIRINGS.iter().position(|wiring| scope.starts_with(wiring));
+    place.is_none_or(|place| place as u64 == seed % WIRINGS.len() as u64)
 }
 
 /// A package, a filter of its tests, and whether they need the feature.

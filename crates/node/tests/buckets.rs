@@ -429,9 +429,14 @@ async fn damage_of_bytes_is_found_and_never_served() {
     let found = Node::check(&settings(&folder)).unwrap();
     assert!(found.damage.is_empty(), "{found:?}");
     assert!(found.lost[0].contains("damaged at offset"), "{found:?}");
-    let mut fast = settings(&folder);
-    fast.blocks.scrub_bytes_per_second = 1 << 30;
-    let node = open(fast);
+    // A start does not find it, only a scrub or a read.
+    let mut scrubbing = settings(&folder);
+    scrubbing.blocks.scrub_bytes_per_second = 0;
+    let node = open(scrubbing.clone());
+    assert_eq!(figures(&node).bad, 0);
+    node.close().await;
+    scrubbing.blocks.scrub_bytes_per_second = 1 << 30;
+    let node = open(scrubbing);
     until(&node, "a scrub finds nothing", |it| it.bad == 1).await;
     let found = find(&node, "bad", 0).await.unwrap();
     let read = read(&node, "bad", found).await;

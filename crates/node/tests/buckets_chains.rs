@@ -16,12 +16,12 @@ use asked::{
 };
 use fader_node::coordinator::ZooKeeperSettings;
 use fader_node::{ChainId, Node, Settings, Version};
-use fader_services::Kind;
 use fader_services::catalog::{AccountId, Name};
 use fader_services::s3::command::{Command, HeadBucket, ListBuckets, PutSetting};
 use fader_services::s3::settings::{Expiration, LifecycleRule, Setting};
 use fader_services::s3::{Action, Code, Error, Reply};
 use fader_services::service::Trouble;
+use fader_services::{Kind, Reason};
 
 /// What a test waits for at most.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -38,6 +38,8 @@ struct World {
     folder: tempfile::TempDir,
     /// What the processes speak that join.
     speaks: Version,
+    /// The node that has no room for blocks when it joins.
+    full: Option<&'static str>,
 }
 
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
@@ -105,6 +107,7 @@ impl World {
             place,
             folder,
             speaks: version,
+            full: None,
         };
         for name in NAMES {
             let node = world.join(name).await;
@@ -133,6 +136,9 @@ impl World {
         };
         member.limits.s3.day_ms = DAY_MS;
         member.blocks.scrub_bytes_per_second = 1 << 30;
+        if self.full == Some(name) {
+            member.blocks.reserve_bytes = u64::MAX;
+        }
         let (place, folder) = (&self.place, self.folder.path());
         processes::join(place, folder, name, self.speaks, member, |_, _| {}).await
     }
@@ -509,6 +515,34 @@ async fn a_member_of_a_chain_of_data_with_an_empty_folder_is_filled_with_bytes()
         let empty = || std::fs::remove_dir_all(folder).unwrap();
         world.away(at, more, empty).await;
         world.check_alone(chain, at, bucket, 11).await;
+    }
+    world.close().await;
+}
+
+/// It shows CB-3 and CB-4.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_a_full_member_refuses_does_not_fill_the_other() {
+    let mut world = World::start().await;
+    let (bucket, chain) = world.two_buckets().await[0];
+    let [full, other] = world.members(chain);
+    world.full = Some(NAMES[full]);
+    // Who goes away last is no head.
+    for last in [other, full] {
+        for at in [full + other - last, last] {
+            world.without(at, async |_| ()).await;
+        }
+        let node = &world.nodes[other];
+        let refused = async |number: u64| {
+            let stored = store_in(node, bucket, None, &bytes_of(number, BLOCK)).await;
+            matches!(stored, Err(Trouble::Unavailable(why)) if why.reason == Reason::BlocksFull)
+        };
+        until("the member is full", async || refused(0).await).await;
+        for number in 1..20 {
+            assert!(refused(number).await, "{number}");
+        }
+        // It may hold what was refused first, each time.
+        let held = node.counters().blocks.blocks;
+        assert!(held <= 2, "{held}");
     }
     world.close().await;
 }

@@ -23,3 +23,12 @@ fn three_seeds_search_all_scenarios() {
     }
     assert!((7..10).all(|seed| is_searched("star-quorum-loss", seed)));
 }
+
+#[test]
+fn two_seeds_search_all_scopes_of_blocks() {
+    for scope in ["star-join", "chain-join"] {
+        let searching = (7..9).filter(|seed| is_wired(scope, *seed));
+        assert_eq!(searching.count(), 1, "{scope}");
+    }
+    assert!((7..9).all(|seed| is_wired("commit-puts", seed)));
+}

@@ -6,14 +6,19 @@
 //!   waited for a moment. BGATE-1 stands behind it: a member without the bytes fetches them before
 //!   it logs their row.
 //! - CB-2 a block is gone when every member of the newest configuration says so.
+//! - CB-3 a block is refused that a serving member has no room for. That member would wait for the
+//!   bytes of the row, be left out, and find no room to come back.
+//! - CB-4 the member that had no room is asked first. What others hold of a refused upload stays
+//!   until the safe point rises, and takes the room of what they must fetch.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fader_chain::{NodeId, Role};
 use fader_services::{ErrorCode, Reason};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::Cluster;
@@ -23,6 +28,25 @@ use crate::storage::blocks::{BlockBytes, BlockId};
 
 /// How long the others are waited for when the head holds a block.
 const OTHERS: Duration = Duration::from_secs(2);
+
+/// How long after it had no room a member is asked first.
+const FULL: Duration = Duration::from_secs(10);
+
+/// The member that had no room for a block, and when.
+#[derive(Default)]
+pub(super) struct LastFull(Mutex<Option<(NodeId, Instant)>>);
+
+impl LastFull {
+    fn note(&self, node: NodeId) {
+        *self.0.lock() = Some((node, Instant::now()));
+    }
+
+    /// Where that was lately.
+    fn member(&self) -> Option<NodeId> {
+        let last = self.0.lock().filter(|(_, at)| at.elapsed() < FULL);
+        last.map(|(node, _)| node)
+    }
+}
 
 /// Why bytes of a block were not had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,30 +74,61 @@ impl Cluster {
     /// Has the members of the newest configuration hold a block.
     ///
     /// # Errors
-    /// [`Refusal`]: the head does not hold it.
+    /// [`Refusal`]: the head does not hold it, or a serving member has no room.
     pub(crate) async fn spread(self: &Arc<Self>, bytes: BlockBytes) -> Result<(), Refusal> {
         let newest = self.configuration();
         let newest = newest.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))?;
         let asked = Arc::new(BlockAsked::Hold(bytes.block(), bytes));
         let mut asking = JoinSet::new();
-        for member in &newest.members {
-            let (cluster, asked, node) = (self.clone(), asked.clone(), member.node);
+        let ask = |asking: &mut JoinSet<_>, node| {
+            let (cluster, asked) = (self.clone(), asked.clone());
             asking.spawn_blocking(move || (node, cluster.ask_blocks(node, &asked)));
-        }
-        let mut of_head = None;
-        while of_head.is_none() {
+        };
+        let judged = |(node, told): (NodeId, Option<BlockTold>)| {
+            if told == Some(BlockTold::Full) && newest.serving().any(|it| it == node) {
+                self.last_full.note(node);
+                return held(told);
+            }
+            match node == newest.head() {
+                true => held(told),
+                false => Ok(()),
+            }
+        };
+        let first = self.last_full.member();
+        let first = first.filter(|first| newest.serving().any(|it| it == *first));
+        if let Some(first) = first {
+            ask(&mut asking, first);
             match asking.join_next().await {
-                Some(Ok((node, told))) if node == newest.head() => of_head = Some(told),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => of_head = Some(None),
+                Some(Ok(told)) => judged(told)?,
+                Some(Err(_)) | None => return held(None),
             }
         }
-        let others = async { while asking.join_next().await.is_some() {} };
-        let is_held = of_head == Some(Some(BlockTold::Held));
-        if is_held && tokio::time::timeout(OTHERS, others).await.is_err() {
-            asking.detach_all();
+        let members = newest.members.iter().map(|member| member.node);
+        let others = members.filter(|node| Some(*node) != first);
+        others.for_each(|node| ask(&mut asking, node));
+        let mut is_held = first == Some(newest.head());
+        while !is_held {
+            match asking.join_next().await {
+                Some(Ok(told)) => {
+                    is_held = told.0 == newest.head();
+                    judged(told)?;
+                }
+                Some(Err(_)) | None => return held(None),
+            }
         }
-        held(of_head.flatten())
+        let rest = async {
+            while let Some(told) = asking.join_next().await {
+                told.map_or(Ok(()), judged)?;
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(OTHERS, rest).await {
+            Ok(judged) => judged,
+            Err(_) => {
+                asking.detach_all();
+                Ok(())
+            }
+        }
     }
 
     /// Bytes of a block, of any member that has them; those that are here first. It blocks its

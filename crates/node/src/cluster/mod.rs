@@ -75,6 +75,7 @@ use names::OwnNames;
 pub use status::MemberStatus;
 pub use wait_report::WaitReport;
 
+use blocks::LastFull;
 use process::Process;
 use status::role;
 
@@ -167,6 +168,7 @@ pub struct Cluster {
     pub(crate) next: AtomicUsize,
     /// The one that alone takes what any may, where a test has said so.
     asked: RwLock<Option<NodeId>>,
+    last_full: LastFull,
     /// For requests that several members may be asked.
     pub(crate) names: OwnNames,
     pub(crate) scans: Semaphore,
@@ -276,6 +278,7 @@ impl Cluster {
             is_lone: parts.is_lone,
             next: AtomicUsize::new(0),
             asked: RwLock::new(None),
+            last_full: LastFull::default(),
             names: OwnNames::default(),
             scans: Semaphore::new(SCANS_MAX),
             is_closing: AtomicBool::new(false),

@@ -276,8 +276,13 @@ async fn read_in(
             match piece {
                 Piece::Inline(bytes) => whole.extend_from_slice(bytes),
                 Piece::Block(block) => {
-                    let bytes = node.read_block(block, 0..block.size).await?;
-                    whole.extend_from_slice(&bytes);
+                    // As many of them come as are in memory.
+                    let mut at = 0;
+                    while at < block.size {
+                        let bytes = node.read_block(block, at..block.size).await?;
+                        at += bytes.len() as u32;
+                        whole.extend_from_slice(&bytes);
+                    }
                 }
             }
         }

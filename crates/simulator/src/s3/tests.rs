@@ -80,11 +80,11 @@ fn nothing_is_wrong_with_the_first_seeds() {
 const SEEDS: u64 = 120;
 
 const RULES: [(Rule, u64); 21] = [
-    (Rule::Collection, 1),
-    (Rule::NewestEmpty, 1),
+    (Rule::Collection, 2),
+    (Rule::NewestEmpty, 9),
     (Rule::EndCommitted, 1),
     (Rule::AnswerFreed, 1),
-    (Rule::CheckedRepair, 46),
+    (Rule::CheckedRepair, 1),
     (Rule::Closed, 21),
     (Rule::SettleNewest, 40),
     (Rule::Barrier, 21),
@@ -93,14 +93,14 @@ const RULES: [(Rule, u64); 21] = [
     (Rule::SyncBytes, 1),
     (Rule::JoinBytes, 1),
     (Rule::KeepLogged, 1),
-    (Rule::Wait, 1),
+    (Rule::Wait, 3),
     (Rule::Monotonic, 39),
     (Rule::Fence, 1),
-    (Rule::CopyBytes, 2),
-    (Rule::PartRows, 1),
-    (Rule::Newest, 1),
+    (Rule::CopyBytes, 6),
+    (Rule::PartRows, 2),
+    (Rule::Newest, 5),
     (Rule::Fresh, 1),
-    (Rule::CheckedRead, 3),
+    (Rule::CheckedRead, 8),
 ];
 
 /// The first seed that fails, and by which guarantee.

@@ -179,14 +179,19 @@ fn drive_one(options: &Options, number: usize, address: SocketAddr) -> Result<Ra
         errors_max: (!options.tolerant).then_some(ERRORS_MAX),
         levels: Vec::new(),
     };
-    let [id, secret] = KEYS.map(|name| std::env::var(name).with_context(|| name.to_owned()));
-    let credentials = Credentials::new(&id?, &secret?);
+    let credentials = credentials()?;
     let signer = Signer::new(&credentials, SignatureVersion::V2, &address.to_string());
     let target = Target {
         address,
         signer: Arc::new(signer),
     };
     Ok(run(&target, &plan, workload, |_| {})?)
+}
+
+/// What requests are signed with, of the environment.
+pub(crate) fn credentials() -> Result<Credentials> {
+    let [id, secret] = KEYS.map(|name| std::env::var(name).with_context(|| name.to_owned()));
+    Ok(Credentials::new(&id?, &secret?))
 }
 
 fn timed(options: &Options) -> Until {

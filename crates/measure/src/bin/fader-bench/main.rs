@@ -83,6 +83,8 @@ enum Command {
     Crash(crash::Options),
     /// Load on servers that run already, for benchmarks of clusters.
     Drive(drive::Options),
+    /// The same of objects.
+    Objects(s3::load::Options),
     /// Clients that commit to one collection of a new database, for `bench database`.
     Commits(commits::Options),
     /// Point reads of a database in its client's pool, for `bench database`.
@@ -187,6 +189,7 @@ fn main() -> ExitCode {
         Command::Database(options) => database::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Drive(options) => drive::drive(&options).map(|()| true),
+        Command::Objects(options) => s3::load::run(&options).map(|()| true),
         Command::Commits(options) => commits::run(&options).map(|()| true),
         Command::Reads(options) => reads::run(&options).map(|()| true),
         Command::Words(options) => words::run(&options).map(|()| true),

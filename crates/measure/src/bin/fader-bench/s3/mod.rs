@@ -16,6 +16,7 @@
 
 mod figures;
 mod large;
+pub(crate) mod load;
 mod pages;
 mod races;
 mod scale;
@@ -197,14 +198,17 @@ impl Subject {
 
 fn client(address: &str) -> Result<S3> {
     let (key, secret) = Server::credentials();
+    client_of(address, &Credentials::new(key, secret))
+}
+
+fn client_of(address: &str, credentials: &Credentials) -> Result<S3> {
     let settings = Settings {
         connections_max: CONNECTIONS_MAX,
         pace: Pacing::Bare,
         ..Settings::default()
     };
     let http = Http::here(fader_window::Settings::default());
-    let credentials = Credentials::new(key, secret);
-    Ok(S3::on(http, address, Some(&credentials), &settings)?)
+    Ok(S3::on(http, address, Some(credentials), &settings)?)
 }
 
 pub(crate) fn run(options: &Options) -> Result<bool> {
