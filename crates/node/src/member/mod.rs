@@ -41,7 +41,8 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{ChainId, EntryId, Layered, ReplicationLag};
+use fader_chain::{ChainId, Configuration, EntryId, Layered, ReplicationLag};
+use fader_services::blocks::Standpoint;
 use fader_services::catalog::{self, Command, DomainEntry, Name};
 use fader_services::figures::Figures;
 use fader_services::level::{Bound, Level, ReplyMetadata};
@@ -113,6 +114,15 @@ impl Member {
         match self.is_alone {
             true => self.shared.newest(),
             false => self.shared.safe_point(),
+        }
+    }
+
+    /// What is known of each snapshot that is taken from now on, in the newest configuration.
+    pub(crate) fn standpoint(&self, newest: &Configuration) -> Standpoint {
+        Standpoint {
+            state: self.shared.applied(),
+            safe_point: self.shared.safe_point().max(newest.safe_point),
+            oldest_snapshot: None,
         }
     }
 

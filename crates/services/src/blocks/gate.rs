@@ -163,11 +163,11 @@ impl Standpoint {
         removal <= self.safe_point && removal <= self.state && is_in_snapshots
     }
 
-    /// Whether a row without bytes is damage. A state below the safe point shows rows whose bytes
-    /// were rightly reclaimed.
+    /// Whether a row that the state shows without bytes is damage. One below the safe point, as a
+    /// crash may leave it, shows rows whose bytes were rightly reclaimed.
     #[must_use]
-    pub fn is_damage(&self, is_held: bool) -> bool {
-        !is_held && self.safe_point <= self.state
+    pub fn shows_damage(&self) -> bool {
+        self.safe_point <= self.state
     }
 
     /// Whether bytes without a row may be dropped. Their lease is over, and no record puts their

@@ -102,7 +102,7 @@ fn bytes_are_reclaimed_at_the_floor_and_damage_is_judged_there() {
         ..here
     };
     assert!(!behind.may_reclaim(at(5)));
-    assert!(here.is_damage(false) && !here.is_damage(true) && !behind.is_damage(false));
+    assert!(here.shows_damage() && !behind.shows_damage());
     assert!(Standpoint::may_drop(true, false, false));
     assert!(!Standpoint::may_drop(false, false, false));
     assert!(!Standpoint::may_drop(true, true, false));
