@@ -154,7 +154,10 @@ impl One {
             return lacking;
         }
         for _ in 0..PAGES {
-            self.sweep.blocks(member, store, is_alone);
+            let rowless = self.sweep.blocks(member, store, is_alone);
+            if !rowless.is_empty() {
+                member.drop_rowless(rowless);
+            }
             if let Some(newest) = newest {
                 lacking.extend(self.sweep.rows(member, store, newest));
             }
@@ -182,9 +185,9 @@ fn lease_of(member: &Member) -> Duration {
 
 impl Sweep {
     /// TE-1.
-    fn blocks(&mut self, member: &Arc<Member>, store: &Blocks, is_alone: bool) {
+    fn blocks(&mut self, member: &Member, store: &Blocks, is_alone: bool) -> Vec<BlockId> {
         if self.blocks_done {
-            return;
+            return Vec::new();
         }
         let (now, opened) = (member.blocks().now(), member.blocks().opened());
         let lease = lease_of(member);
@@ -202,10 +205,7 @@ impl Sweep {
         let view = member.snapshot();
         let has_no_row = |id: &BlockId| matches!(blocks::row(&*view, id.0), Ok(None));
         let old = page.into_iter().filter(is_old).map(|held| held.block.id);
-        let rowless: Vec<BlockId> = old.filter(has_no_row).collect();
-        if !rowless.is_empty() {
-            member.drop_rowless(rowless);
-        }
+        old.filter(has_no_row).collect()
     }
 
     /// TE-2.
