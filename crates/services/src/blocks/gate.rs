@@ -54,9 +54,9 @@ impl<R> Gate<R> {
         self.waiting.push_back((record, rows));
     }
 
-    /// The records that may be written to the log now, in their order (BGATE-1). A record of blocks
-    /// that its sender has reclaimed is written without their bytes: no member serves before it has
-    /// the removals of their rows, too.
+    /// The records that may be written to the log now, in their order (BGATE-1). One of blocks that
+    /// its sender has reclaimed is written without their bytes. No member serves before it has the
+    /// removals of their rows, too.
     #[must_use]
     pub fn ready(&mut self, is_there: impl Fn(u128) -> bool) -> Vec<R> {
         self.missing.retain(|id| !is_there(*id));

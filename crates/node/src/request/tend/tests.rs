@@ -1,9 +1,8 @@
 //! What is judged to be missing.
 
 use fader_chain::{ChainId, Change, EntryId};
-use fader_services::blocks::{Attempt, Command, NewRow, Owner, Put};
+use fader_services::blocks::{Attempt, BucketId, Command, NewRow, Owner, Put};
 use fader_services::catalog::AccountId;
-use fader_services::s3::rows::BucketId;
 use fader_services::service::{Context, Service as _};
 use fader_services::{CollectionId, blocks::Blocks as Rows};
 
