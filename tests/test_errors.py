@@ -176,7 +176,7 @@ def test_a_domain_that_its_chain_has_not_is_told(page, tmp_path):
         sdb = cluster.members["n1"].client(read_timeout=30)
         assert at_any([sdb], lambda it: it.list_domains())["DomainNames"] == ["domain"]
         code, message = answered(page, lambda: get(sdb, "domain", "item"))
-        assert code == "domain-moves" and message.endswith("(the domain comes and goes)")
+        assert code == "domain-moves" and message.endswith("comes and goes)")
         # What the page says to do.
         sdb.delete_domain(DomainName="domain")
         sdb.create_domain(DomainName="domain")

@@ -55,7 +55,7 @@ pub use register::{Element, ElementSet, Register};
 pub use replica::{
     Effect, EventualCounts, Forgotten, Identity, Input, Level, Now, OperationStatus,
     PossibleInputs, QuorumRead, Replica, ReplicaCounters, ReplicaSettings, ReplicationLag, Reply,
-    Report, Session, Stop, TransferStep, WriteAck, Written, compute,
+    Report, Session, Stop, TransferStep, WriteAck, Written, compute, is_forgotten,
 };
 pub use stamp::{EntryId, Stamp};
 pub use version::Version;

@@ -64,6 +64,7 @@ use read::Reads;
 use slow_member::SlowMemberDetector;
 use stale_message::StaleMessageLog;
 use tombstone_gc::TombstoneGc;
+pub use tombstone_gc::is_forgotten;
 use write::Writes;
 pub use write::compute;
 

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use asked::{
     BLOCK, account, ask, bytes_of, complete, create_one, delete_in, delete_one, get_in, keys_in,
-    part, put_within, store_in, upload_in,
+    part, put_of, put_within, store_in, upload_in,
 };
 use fader_node::coordinator::ZooKeeperSettings;
 use fader_node::{ChainId, Node, Settings, Version};
 use fader_services::catalog::{AccountId, Name};
-use fader_services::s3::command::{Command, HeadBucket, ListBuckets, PutSetting};
+use fader_services::s3::command::{Command, HeadBucket, ListBuckets, PutObject, PutSetting};
 use fader_services::s3::settings::{Expiration, LifecycleRule, Setting};
 use fader_services::s3::{Action, Code, Error, Reply};
 use fader_services::service::Trouble;
@@ -342,6 +342,33 @@ async fn a_bucket_goes_with_its_blocks_and_its_name_is_free_everywhere() {
     chains.sort_unstable();
     chains.dedup();
     assert_eq!(chains, [ChainId(1), ChainId(2)]);
+    world.empty().await;
+    world.close().await;
+}
+
+/// Its answer is final: no other chain is asked for a bucket that the first one has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_put_whose_bucket_is_made_again_meanwhile_is_refused() {
+    let world = World::start().await;
+    let (bucket, _) = world.two_buckets().await[0];
+    for has_member in [true, false] {
+        let chain = chain_of(&world.nodes[0], bucket).await;
+        let node = &world.nodes[world.node_of(chain, has_member)];
+        let stored = store_in(node, bucket, None, &bytes_of(1, 2 * BLOCK)).await;
+        let stored = stored.unwrap();
+        delete_one(node, bucket).await.unwrap();
+        let made = patiently(async || create_one(node, bucket).await).await;
+        made.unwrap();
+        let late = PutObject {
+            bucket: bucket.to_owned(),
+            ..put_of("k", stored.clone())
+        };
+        let late = Command::PutObject(Box::new(late));
+        let refused = ask(node, late).await.unwrap_err();
+        assert_eq!((refused.code, refused.reason), (Code::NoSuchBucket, None));
+        assert!(keys_in(node, bucket).await.is_empty());
+        node.give_up(&stored);
+    }
     world.empty().await;
     world.close().await;
 }

@@ -155,9 +155,9 @@ impl Reason {
             Reason::NotFresh => "no member can prove now that what it has is so fresh",
             Reason::NameTooOld => "the request's name is too old to be told from a retry",
             Reason::TooManyMarks => "Too many deletions of this item are still to be forgotten",
-            Reason::DomainDeleting => "The domain is being deleted",
+            Reason::DomainDeleting => "the domain, the queue or the bucket is being deleted",
             Reason::NoChain => "there is no such chain",
-            Reason::DomainMoves => "the domain comes and goes",
+            Reason::DomainMoves => "the domain, the queue or the bucket comes and goes",
             Reason::TooManyWaiting => "too many long polls are under way",
             Reason::WaitTooLong => "no request may wait so long",
             Reason::ClusterOld => "the cluster's version is too old for it",
@@ -173,11 +173,20 @@ impl Reason {
     /// The reason whose sentence stands in a message: the first of the list, and last the store. It
     /// serves between processes of a cluster below version 7; elsewhere a refusal has its reason.
     pub fn of(message: &str) -> Reason {
+        let mut old = OLD_SENTENCES.into_iter();
+        let old = old.find(|(sentence, _)| message.contains(sentence));
         let mut all = Reason::ALL.into_iter();
-        let found = all.find(|reason| message.contains(reason.sentence()));
+        let found = || all.find(|reason| message.contains(reason.sentence()));
+        let found = old.map(|(_, reason)| reason).or_else(found);
         found.unwrap_or(Reason::Store)
     }
 }
+
+/// Sentences of processes that know no version 7 of a cluster.
+const OLD_SENTENCES: [(&str, Reason); 2] = [
+    ("The domain is being deleted", Reason::DomainDeleting),
+    ("the domain comes and goes", Reason::DomainMoves),
+];
 
 #[cfg(test)]
 mod tests {
@@ -190,6 +199,9 @@ mod tests {
                 Reason::of(&format!("later ({})", reason.sentence())),
                 reason
             );
+        }
+        for (sentence, reason) in OLD_SENTENCES {
+            assert_eq!(Reason::of(sentence), reason);
         }
         assert_eq!(Reason::of("no space left on device"), Reason::Store);
     }

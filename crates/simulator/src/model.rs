@@ -24,13 +24,17 @@ mod checks;
 mod client_requests;
 mod commit;
 mod ends;
+mod eventual;
 mod explore;
 mod ledger;
 mod links;
 mod node;
 mod prelude;
+mod reads;
 mod reduction;
 mod scenarios;
+mod search;
+mod services;
 mod shell;
 mod step;
 mod table;
@@ -40,8 +44,10 @@ pub use blocks::{BlockScope, LeftOut, block_scopes, traces};
 pub use bytes::{ByteRule, ByteScope};
 pub use client_requests::ClientRequest;
 pub use commit::{Attempted, CommitScope};
+pub use eventual::{EventualRule, EventualScope};
 pub use explore::{Found, Limits, Outcome, explore};
 pub use prelude::Step;
+pub use reads::{ReadRule, ReadScope};
 pub use scenarios::{Delivery, Scenario, scenarios};
 
 /// What goes wrong in the scenario called `name` without `guards`, if anything does. With all

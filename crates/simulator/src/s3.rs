@@ -113,8 +113,6 @@ pub enum Rule {
     Wait,
     /// The wait is one of a clock that is never put to another time.
     Monotonic,
-    /// The wait begins when all members show what made it garbage.
-    WaitFromFloor,
     /// A lease that is over is no end: the bucket is asked.
     Fence,
     /// A copy has blocks of its own.
@@ -139,14 +137,10 @@ pub enum Rule {
     AnswerFreed,
     /// SE-4: no member takes an eventual put of a closed attempt.
     Closed,
-    /// SE-4: also where the entry that closes it is logged and not applied.
-    Logged,
     /// SE-2: what a promotion replaces is found on the newest state.
     SettleNewest,
     /// COLLECT-5: a closed attempt ends behind a barrier.
     Barrier,
-    /// COLLECT-5: the barrier begins when all members have applied what closed it.
-    BarrierFromFloor,
 }
 
 #[derive(Clone, Debug)]

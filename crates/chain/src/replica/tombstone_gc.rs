@@ -67,7 +67,7 @@ impl TombstoneGc {
 /// A tombstone that covered the operation and was collected had a stamp at or below the safe
 /// point's. The operation's member had not seen it. Only a value that is live shows that there was
 /// none.
-pub(super) fn is_forgotten(
+pub fn is_forgotten(
     operation: &Operation,
     register: &Register,
     safe_point: EntryId,

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fader_chain::EntryId;
-use fader_services::blocks::{self, GarbageAt, Standpoint};
+use fader_services::blocks::{self, GarbageAt, Seen, Standpoint};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -35,18 +35,9 @@ use crate::storage::engine::Pair;
 
 /// Memory of uploads is lent in units of so many bytes.
 const LENT_UNIT: u64 = 16 << 10;
-/// Rows of garbage that are remembered; beyond it is looked for them again.
-const GARBAGE_MAX: usize = 1 << 16;
 
 fn clock_now() -> Duration {
     Duration::from_millis(clock::monotonic_ms())
-}
-
-/// Garbage that was seen; `None` when more was than is remembered: it is to be looked for.
-#[derive(Debug, Default)]
-struct Seen {
-    rows: VecDeque<(EntryId, GarbageAt)>,
-    is_more: bool,
 }
 
 /// What was done with blocks since the start.
@@ -112,10 +103,7 @@ impl MemberBlocks {
             memory: upload_memory(options.memory_bytes),
             store: Mutex::default(),
             removed: Mutex::default(),
-            garbage: Mutex::new(Seen {
-                rows: VecDeque::new(),
-                is_more: true,
-            }),
+            garbage: Mutex::default(),
             is_closed: RwLock::new(false),
             counters: BlockTally::default(),
             opened: clock_now(),
@@ -224,7 +212,7 @@ impl MemberBlocks {
                 None => removed.extend(blocks::block_of(key).map(BlockId)),
                 Some(_) => {
                     if let Some(garbage) = blocks::garbage_of(key) {
-                        self.note_garbage(last, garbage);
+                        self.garbage.lock().note(last, garbage);
                     }
                 }
             }
@@ -242,14 +230,6 @@ impl MemberBlocks {
         let ids: Vec<BlockId> = ids.collect();
         if let Some(store) = self.store().filter(|_| !ids.is_empty()) {
             store.remove(&ids);
-        }
-    }
-
-    fn note_garbage(&self, at: EntryId, garbage: GarbageAt) {
-        let mut seen = self.garbage.lock();
-        match seen.rows.len() < GARBAGE_MAX {
-            true => seen.rows.push_back((at, garbage)),
-            false => seen.is_more = true,
         }
     }
 
@@ -276,15 +256,7 @@ impl MemberBlocks {
     /// Garbage whose rows the safe point has passed, and whether there is more that was not
     /// remembered.
     pub(crate) fn take_garbage(&self, safe_point: EntryId) -> (Vec<GarbageAt>, bool) {
-        let mut seen = self.garbage.lock();
-        let mut taken = Vec::new();
-        while let Some((at, garbage)) = seen.rows.front()
-            && *at <= safe_point
-        {
-            taken.push(*garbage);
-            seen.rows.pop_front();
-        }
-        (taken, std::mem::take(&mut seen.is_more))
+        self.garbage.lock().take(safe_point)
     }
 
     /// What it holds and did.

@@ -343,8 +343,10 @@ impl ChainThread {
     pub(super) fn publish(&self) {
         self.shared.on_parked(self.requests.parked.len());
         self.tell_hand_over();
+        let applied = self.requests.applied();
+        let (log, log_disk_bytes) = (self.log.stats(), self.log.disk_bytes());
         self.shared
-            .publish(self.log.stats(), self.log.disk_bytes(), &self.replica);
+            .publish(log, log_disk_bytes, applied, &self.replica);
     }
 }
 

@@ -41,7 +41,8 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fader_chain::{ChainId, EntryId, Layered, ReplicationLag};
+use fader_chain::{ChainId, Configuration, Layered, ReplicationLag};
+use fader_services::blocks::{Known, Standpoint};
 use fader_services::catalog::{self, Command, DomainEntry, Name};
 use fader_services::figures::Figures;
 use fader_services::level::{Bound, Level, ReplyMetadata};
@@ -107,12 +108,23 @@ impl Member {
         &self.shared.blocks
     }
 
-    /// Up to where all members have applied the log, as far as this one knows: one that has no
-    /// company is all of them.
-    pub(crate) fn safe_point(&self) -> EntryId {
-        match self.is_alone {
-            true => self.shared.newest(),
+    /// What it knows of its chain, for those who look what is to go. A member that has no company
+    /// is all that have to have applied an entry.
+    pub(crate) fn known(&self) -> Known {
+        let newest = self.shared.newest();
+        let safe_point = match self.is_alone {
+            true => newest,
             false => self.shared.safe_point(),
+        };
+        Known { newest, safe_point }
+    }
+
+    /// What is known of each snapshot that is taken from now on, in the newest configuration.
+    pub(crate) fn standpoint(&self, newest: &Configuration) -> Standpoint {
+        Standpoint {
+            state: self.shared.applied(),
+            safe_point: self.shared.safe_point().max(newest.safe_point),
+            oldest_snapshot: None,
         }
     }
 

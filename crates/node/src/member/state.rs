@@ -60,8 +60,7 @@ pub(crate) struct Shared {
     /// By how many committed entries it is ahead of its chain; 0 while it takes part (LD-2).
     ahead: AtomicU64,
     pub(super) counters: Mutex<Counters>,
-    /// The last entry that it knows committed, and the safe point of its configuration.
-    known: Mutex<(EntryId, EntryId)>,
+    known: Mutex<Known>,
     /// How far the others are behind, if it is the head.
     pub(super) behind: Mutex<Vec<ReplicationLag>>,
     /// What it waits for, and when it said so.
@@ -75,6 +74,17 @@ pub(crate) struct Shared {
     pub(crate) blockers: DrainBlockers,
     /// Last, so that the folder is held until everything else is gone.
     _lock: Option<FolderLock>,
+}
+
+/// Entries that a member knows of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The last one that is committed.
+    committed: EntryId,
+    /// The last one that its engine has.
+    applied: EntryId,
+    /// The safe point of its configuration.
+    safe_point: EntryId,
 }
 
 impl Shared {
@@ -183,12 +193,17 @@ impl Shared {
 
     /// The last entry that it knows committed.
     pub(crate) fn newest(&self) -> EntryId {
-        self.known.lock().0
+        self.known.lock().committed
     }
 
     /// Up to where all members have applied the log, as its configuration says.
     pub(super) fn safe_point(&self) -> EntryId {
-        self.known.lock().1
+        self.known.lock().safe_point
+    }
+
+    /// An entry that each snapshot has which is taken from now on.
+    pub(super) fn applied(&self) -> EntryId {
+        self.known.lock().applied
     }
 
     /// The epoch it adopted last.
@@ -196,15 +211,25 @@ impl Shared {
         self.counters.lock().epoch
     }
 
-    /// What the thread's log and its replica count.
-    pub(crate) fn publish(&self, log: LogStats, log_disk_bytes: u64, replica: &Replica) {
+    /// What the thread's log and its replica count; its engine has the entry `applied`.
+    pub(crate) fn publish(
+        &self,
+        log: LogStats,
+        log_disk_bytes: u64,
+        applied: EntryId,
+        replica: &Replica,
+    ) {
         let eventual = replica.eventual_counts();
         self.on_unsettled(eventual.held);
         let ahead = replica.ahead().unwrap_or_default();
         self.ahead.store(ahead, Ordering::Relaxed);
         let adopted = replica.configuration();
         let safe_point = adopted.map_or(EntryId::ZERO, |adopted| adopted.safe_point);
-        *self.known.lock() = (replica.commit(), safe_point);
+        *self.known.lock() = Known {
+            committed: replica.commit(),
+            applied,
+            safe_point,
+        };
         let mut counters = self.counters.lock();
         counters.epoch = replica.epoch();
         counters.commit_index = replica.commit().index;

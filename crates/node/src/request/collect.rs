@@ -8,8 +8,7 @@
 //! ```
 //!
 //! Invariants:
-//! - the wait of garbage is one of this process's monotonic clock. It begins when this
-//!   process saw the row, at or below the safe point. A new head begins anew.
+//! - garbage waits (GWAIT-1) at the head. A new head begins anew.
 //! - COLLECT-2 a row goes after its garbage's wait, or after its attempt's fence was committed.
 //! - COLLECT-3 garbage's own row goes last.
 //! - COLLECT-4 attempts are given up where their uploads came, with or without a member there; all
@@ -19,7 +18,7 @@
 //!
 //! What a round does not finish the next one does. Nothing is remembered over a start.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,7 +26,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fader_chain::{ChainId, EntryId};
-use fader_services::blocks::{self, Command, Fenced, GarbageAt, LeaseAt, Owner, ROWS_MAX, Row};
+use fader_services::blocks::{self, Command, Fenced, Found, LeaseAt, Owner, ROWS_MAX, Row, Waits};
 use fader_services::request::{Outcome, Request};
 use fader_services::{Call, ViewError};
 use parking_lot::Mutex;
@@ -40,8 +39,6 @@ use crate::cluster::Cluster;
 use crate::member::Member;
 use crate::storage::blocks::BlockId;
 
-/// Garbage that waits in memory; beyond it is looked for again.
-const WAITING_MAX: usize = 1 << 16;
 /// Rows that one step deals with.
 const ROUND: usize = 256;
 /// Steps of one round.
@@ -181,61 +178,16 @@ impl Rounds {
     }
 }
 
-/// Rows of a state, until the safe point has passed it.
-struct Found<T> {
-    /// An entry that is not before the state.
-    at: Option<EntryId>,
-    rows: Vec<T>,
-}
-
-impl<T> Found<T> {
-    fn new(rows: Vec<T>) -> Self {
-        Found { at: None, rows }
-    }
-
-    /// Whether the safe point of this member has passed the state.
-    fn is_passed(&mut self, head: &Member) -> bool {
-        match self.at {
-            Some(at) => at <= head.safe_point(),
-            None => {
-                // Of a state that was read before: all of it was committed by now.
-                self.at = Some(head.shared().newest());
-                false
-            }
-        }
-    }
-}
-
 /// What is to go of one chain.
+#[derive(Default)]
 struct Collecting {
-    /// Garbage in its order, with when its wait began.
-    waiting: VecDeque<(u64, GarbageAt)>,
-    /// The same, to know it again.
-    known: BTreeSet<GarbageAt>,
-    /// Whether there may be garbage that is not in memory.
-    must_look: bool,
-    /// Garbage that was looked for, until the safe point has passed it.
-    found: Option<Found<GarbageAt>>,
-    /// Blocks of closed attempts, until the same.
+    waits: Waits,
+    /// Blocks of closed attempts, until the safe point has passed what closed them.
     closed: Option<Found<(u128, Row)>>,
     /// The last lease that was looked at.
     lease: Option<LeaseAt>,
     /// What was committed at these times, the oldest first.
     samples: VecDeque<(u64, EntryId)>,
-}
-
-impl Default for Collecting {
-    fn default() -> Self {
-        Collecting {
-            waiting: VecDeque::new(),
-            known: BTreeSet::new(),
-            must_look: true,
-            found: None,
-            closed: None,
-            lease: None,
-            samples: VecDeque::new(),
-        }
-    }
 }
 
 impl Collecting {
@@ -281,10 +233,10 @@ impl Collecting {
             None if rows.is_empty() => {}
             None => self.closed = Some(Found::new(rows)),
             Some(closed) => {
-                if closed.is_passed(of.head) && of.head.settle_all().await {
-                    let rows = std::mem::take(&mut closed.rows);
-                    self.closed = None;
-                    of.ask(rows, blocks::end_attempt).await;
+                if closed.is_passed(of.head.known()) && of.head.settle_all().await {
+                    let closed = self.closed.take().map(Found::into_found);
+                    of.ask(closed.unwrap_or_default(), blocks::end_attempt)
+                        .await;
                 }
             }
         }
@@ -293,37 +245,13 @@ impl Collecting {
     /// The wait of what is seen now begins.
     fn see_garbage(&mut self, of: &Of<'_>) -> Result<(), ViewError> {
         let now = of.head.settings().clock.monotonic_ms();
-        let safe_point = of.head.safe_point();
-        let (seen, is_more) = of.head.blocks().take_garbage(safe_point);
-        self.must_look |= is_more;
-        seen.into_iter().for_each(|garbage| self.wait(now, garbage));
-        match self.found.take() {
-            Some(mut found) => match found.is_passed(of.head) {
-                true => {
-                    let rows = found.rows.into_iter();
-                    rows.for_each(|garbage| self.wait(now, garbage));
-                }
-                false => self.found = Some(found),
-            },
-            None if self.must_look && self.waiting.len() < WAITING_MAX / 2 => {
-                let rows = blocks::garbage(&*of.head.snapshot(), None, WAITING_MAX)?;
-                self.must_look = rows.len() == WAITING_MAX;
-                self.found = Some(Found::new(rows));
-            }
-            None => {}
-        }
-        let count = self.waiting.len() as u64;
+        let known = of.head.known();
+        let seen = of.head.blocks().take_garbage(known.safe_point);
+        self.waits.look(now, known, seen, &*of.head.snapshot())?;
         let counters = &of.head.blocks().counters;
+        let count = self.waits.len() as u64;
         counters.garbage_waiting.store(count, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn wait(&mut self, now: u64, garbage: GarbageAt) {
-        if WAITING_MAX <= self.waiting.len() {
-            self.must_look = true;
-        } else if self.known.insert(garbage) {
-            self.waiting.push_back((now, garbage));
-        }
     }
 
     /// Removes garbage whose wait is over: the rows of blocks, then its own (COLLECT-3).
@@ -331,19 +259,16 @@ impl Collecting {
         let wait = of.head.blocks().options().garbage_wait.as_millis() as u64;
         for _ in 0..STEPS {
             let now = of.head.settings().clock.monotonic_ms();
-            let over = self.waiting.iter().take(ROUND);
-            let over = over.take_while(|(since, _)| since.saturating_add(wait) <= now);
-            let over: Vec<GarbageAt> = over.map(|(_, garbage)| *garbage).collect();
+            let over = self.waits.over(now, wait, ROUND);
             if over.is_empty() {
                 return Ok(());
             }
             let view = of.head.snapshot();
             let mut rows: BTreeMap<ChainId, Vec<u128>> = BTreeMap::new();
-            let mut then = Vec::new();
+            let (mut then, mut gone) = (Vec::new(), Vec::new());
             for garbage in over {
                 let Some(removal) = blocks::removal(&*view, garbage)? else {
-                    // It is gone.
-                    self.known.remove(&garbage);
+                    gone.push(garbage);
                     continue;
                 };
                 for (chain, ids) in removal.blocks {
@@ -351,8 +276,7 @@ impl Collecting {
                 }
                 then.push(removal.then);
             }
-            let known = &self.known;
-            self.waiting.retain(|(_, garbage)| known.contains(garbage));
+            self.waits.forget(&gone);
             if then.is_empty() {
                 continue;
             }

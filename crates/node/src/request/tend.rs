@@ -7,15 +7,16 @@
 //!   process. Those of another one go when it had time to hear of their rows. The chain's thread
 //!   looks again whether they have a row. It drops them when the safe point has come so far, for a
 //!   row may have been removed (MB-2). Bytes that are dropped too soon are fetched again (BGATE-1).
-//! - TE-2 a row without bytes is damage when the member's newest state has it, too, and the member
-//!   serves. The state of another one may be below the safe point, and its bytes rightly gone.
+//! - TE-2 a row without bytes is damage when the member's newest state has it, too. The member
+//!   serves, and its state is at the safe point. Below that, bytes may rightly be gone whose row is
+//!   there: a crash sets a state back. Then the sweep of the rows waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fader_chain::NodeId;
+use fader_chain::{Configuration, NodeId};
 use fader_services::blocks;
 
 use super::Router;
@@ -81,8 +82,9 @@ impl Tending {
                     *one = One::new(&member);
                 }
                 let newest = cluster.configuration();
-                let is_current = newest.is_some_and(|it| it.serving().any(|it| it == node));
-                let lacking = one.sweep(&member, &store, is_alone, is_current);
+                let serves = |it: &Arc<Configuration>| it.serving().any(|it| it == node);
+                let newest = newest.filter(serves);
+                let lacking = one.sweep(&member, &store, is_alone, newest.as_deref());
                 let damaged = one.scrub(&member, &store);
                 let to_mend = lacking.into_iter().chain(damaged).take(MENDED_MAX);
                 to_mend.for_each(|id| cluster.mend_block(node, id));
@@ -138,23 +140,26 @@ impl One {
         store.bad().into_iter().map(|block| block.id).collect()
     }
 
-    /// Compares some blocks with their rows.
+    /// Compares some blocks with their rows, these where it serves in the newest configuration.
     /// Which have a row and no bytes.
     fn sweep(
         &mut self,
         member: &Arc<Member>,
         store: &Blocks,
         is_alone: bool,
-        is_current: bool,
+        newest: Option<&Configuration>,
     ) -> Vec<BlockId> {
         let mut lacking = Vec::new();
         if self.due.is_some_and(|due| Instant::now() < due) {
             return lacking;
         }
         for _ in 0..PAGES {
-            self.sweep.blocks(member, store, is_alone);
-            if is_current {
-                lacking.extend(self.sweep.rows(member, store));
+            let rowless = self.sweep.blocks(member, store, is_alone);
+            if !rowless.is_empty() {
+                member.drop_rowless(rowless);
+            }
+            if let Some(newest) = newest {
+                lacking.extend(self.sweep.rows(member, store, newest));
             }
         }
         if self.sweep.blocks_done && self.sweep.rows_done {
@@ -180,9 +185,9 @@ fn lease_of(member: &Member) -> Duration {
 
 impl Sweep {
     /// TE-1.
-    fn blocks(&mut self, member: &Arc<Member>, store: &Blocks, is_alone: bool) {
+    fn blocks(&mut self, member: &Member, store: &Blocks, is_alone: bool) -> Vec<BlockId> {
         if self.blocks_done {
-            return;
+            return Vec::new();
         }
         let (now, opened) = (member.blocks().now(), member.blocks().opened());
         let lease = lease_of(member);
@@ -200,15 +205,12 @@ impl Sweep {
         let view = member.snapshot();
         let has_no_row = |id: &BlockId| matches!(blocks::row(&*view, id.0), Ok(None));
         let old = page.into_iter().filter(is_old).map(|held| held.block.id);
-        let rowless: Vec<BlockId> = old.filter(has_no_row).collect();
-        if !rowless.is_empty() {
-            member.drop_rowless(rowless);
-        }
+        old.filter(has_no_row).collect()
     }
 
     /// TE-2.
-    fn rows(&mut self, member: &Member, store: &Blocks) -> Vec<BlockId> {
-        if self.rows_done {
+    fn rows(&mut self, member: &Member, store: &Blocks, newest: &Configuration) -> Vec<BlockId> {
+        if self.rows_done || !member.standpoint(newest).shows_damage() {
             return Vec::new();
         }
         let Ok(rows) = blocks::rows_from(&*member.snapshot(), self.row, PAGE) else {
@@ -251,3 +253,6 @@ fn reclaim(member: &Member, store: &Blocks) {
         Err(error) => tracing::warn!(%error, "space of removed blocks was not given back"),
     }
 }
+
+#[cfg(test)]
+mod tests;

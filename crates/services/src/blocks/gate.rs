@@ -18,24 +18,16 @@
 //!
 //! Deliberately absent: the chain, time, and who fetches.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use fader_chain::EntryId;
 
 /// Records of one member on their way to its log, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gate<R> {
-    waiting: VecDeque<Waiting<R>>,
+    /// Each with the blocks whose rows it puts.
+    waiting: VecDeque<(R, BTreeSet<u128>)>,
     missing: BTreeSet<u128>,
-    /// How many of the waiting records put the row of each block.
-    named: BTreeMap<u128, usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Waiting<R> {
-    record: R,
-    rows: BTreeSet<u128>,
-    lacking: BTreeSet<u128>,
 }
 
 impl<R> Default for Gate<R> {
@@ -43,59 +35,34 @@ impl<R> Default for Gate<R> {
         Gate {
             waiting: VecDeque::new(),
             missing: BTreeSet::new(),
-            named: BTreeMap::new(),
         }
     }
 }
 
 impl<R> Gate<R> {
-    /// Takes the next record, and the blocks whose rows it puts. Says which blocks are to be
-    /// fetched from its sender: those that no record before it waits for.
+    /// Takes the next record, and the blocks whose rows it puts. It waits for those that are not
+    /// `there`: their bytes are neither durable here, nor reclaimed by the sender.
     pub fn take(
         &mut self,
         record: R,
         rows: impl IntoIterator<Item = u128>,
-        is_held: impl Fn(u128) -> bool,
-    ) -> Vec<u128> {
+        is_there: impl Fn(u128) -> bool,
+    ) {
         let rows: BTreeSet<u128> = rows.into_iter().collect();
-        let lacking: BTreeSet<u128> = rows.iter().copied().filter(|id| !is_held(*id)).collect();
-        for id in &rows {
-            *self.named.entry(*id).or_default() += 1;
-        }
-        let anew = lacking.iter().copied();
-        let to_fetch = anew.filter(|id| self.missing.insert(*id)).collect();
-        self.waiting.push_back(Waiting {
-            record,
-            rows,
-            lacking,
-        });
-        to_fetch
+        let missing = rows.iter().copied().filter(|id| !is_there(*id));
+        self.missing.extend(missing);
+        self.waiting.push_back((record, rows));
     }
 
-    /// The bytes of the block are durable here.
-    pub fn on_held(&mut self, id: u128) {
-        self.lacks_no_more(id);
-    }
-
-    /// The sender has reclaimed the bytes: the block's row was removed at or below its safe point.
-    /// Its record is persisted without them; no member serves before it has the removal, too.
-    pub fn on_gone(&mut self, id: u128) {
-        self.lacks_no_more(id);
-    }
-
-    fn lacks_no_more(&mut self, id: u128) {
-        if self.missing.remove(&id) {
-            for waiting in &mut self.waiting {
-                waiting.lacking.remove(&id);
-            }
-        }
-    }
-
-    /// The records that may be written to the log now, in their order (BGATE-1).
+    /// The records that may be written to the log now, in their order (BGATE-1). One of blocks that
+    /// its sender has reclaimed is written without their bytes. No member serves before it has the
+    /// removals of their rows, too.
     #[must_use]
-    pub fn ready(&mut self) -> Vec<R> {
-        let lacks = |waiting: &Waiting<R>| !waiting.lacking.is_empty();
-        let count = self.waiting.iter().position(lacks);
+    pub fn ready(&mut self, is_there: impl Fn(u128) -> bool) -> Vec<R> {
+        self.missing.retain(|id| !is_there(*id));
+        let missing = &self.missing;
+        let waits = |(_, rows): &(R, BTreeSet<u128>)| !rows.is_disjoint(missing);
+        let count = self.waiting.iter().position(waits);
         self.release(count.unwrap_or(self.waiting.len()))
     }
 
@@ -107,23 +74,8 @@ impl<R> Gate<R> {
 
     /// The first `count` records wait no more.
     fn release(&mut self, count: usize) -> Vec<R> {
-        let released: Vec<Waiting<R>> = self.waiting.drain(..count).collect();
-        for id in released.iter().flat_map(|waiting| &waiting.rows) {
-            if let Some(count) = self.named.get_mut(id) {
-                *count -= 1;
-                if *count == 0 {
-                    self.named.remove(id);
-                }
-            }
-        }
-        released.into_iter().map(|waiting| waiting.record).collect()
-    }
-
-    /// Whether a record that waits puts the block's row: its bytes may have come, and it waits for
-    /// another's. They are not dropped meanwhile.
-    #[must_use]
-    pub fn pins(&self, id: u128) -> bool {
-        self.named.contains_key(&id)
+        let released = self.waiting.drain(..count);
+        released.map(|(record, _)| record).collect()
     }
 
     /// The blocks that are waited for.
@@ -163,18 +115,11 @@ impl Standpoint {
         removal <= self.safe_point && removal <= self.state && is_in_snapshots
     }
 
-    /// Whether a row without bytes is damage. A state below the safe point shows rows whose bytes
-    /// were rightly reclaimed.
+    /// Whether a row that the state shows without bytes is damage. One below the safe point, as a
+    /// crash may leave it, shows rows whose bytes were rightly reclaimed.
     #[must_use]
-    pub fn is_damage(&self, is_held: bool) -> bool {
-        !is_held && self.safe_point <= self.state
-    }
-
-    /// Whether bytes without a row may be dropped. Their lease is over, and no record puts their
-    /// row that is in the log, committed or not, or on its way there ([`Gate::pins`]).
-    #[must_use]
-    pub fn may_drop(is_lease_over: bool, is_in_log: bool, is_pinned: bool) -> bool {
-        is_lease_over && !is_in_log && !is_pinned
+    pub fn shows_damage(&self) -> bool {
+        self.safe_point <= self.state
     }
 }
 

@@ -58,17 +58,10 @@ impl Intake {
 
     /// What may be heard now, in its order.
     pub fn ready(&mut self, is_held: impl Fn(u128) -> bool) -> Vec<Envelope> {
-        let mut ready = Vec::new();
-        for gate in [&mut self.fills, &mut self.appends] {
-            for id in gate.missing().collect::<Vec<_>>() {
-                if is_held(id) {
-                    gate.on_held(id);
-                } else if self.gone.contains(&id) {
-                    gate.on_gone(id);
-                }
-            }
-            ready.extend(gate.ready());
-        }
+        let gone = &self.gone;
+        let is_there = |id| is_held(id) || gone.contains(&id);
+        let mut ready = self.fills.ready(is_there);
+        ready.extend(self.appends.ready(is_there));
         ready
     }
 

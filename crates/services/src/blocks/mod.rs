@@ -28,10 +28,11 @@ mod gate;
 mod intake;
 mod rows;
 mod seam;
+mod wait;
 
 pub use crate::s3::command::Owner;
 pub use crate::s3::reply::Fenced;
-pub use crate::s3::rows::{Attempt, Block, Content, GarbageId};
+pub use crate::s3::rows::{Attempt, Block, BucketId, Content, GarbageId};
 pub use collect::{
     GarbageAt, Removal, attempt, check_attempt, close_attempt, end_attempt, fate, fence, garbage,
     notes, removal, verdicts,
@@ -42,6 +43,7 @@ pub use rows::{
     Lease, LeaseAt, Row, block_of, due, garbage_of, leased, may_have_row, new_row, row, rows_from,
 };
 pub use seam::{Blocks, Done, Refusal};
+pub use wait::{Found, Known, Seen, Waits};
 
 use bytes::Bytes;
 use fader_chain::{ChainId, Change};

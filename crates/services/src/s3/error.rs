@@ -259,6 +259,8 @@ impl Condition {
 
 /// What is said of a bucket whose creation did not come to its end.
 const UNMADE: &str = "The creation of the bucket was not finished: create it again or delete it.";
+/// What is said of an upload whose bucket was deleted while it was under way.
+const MADE_AGAIN: &str = "The bucket of the upload was deleted. Another bucket has its name now.";
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -301,10 +303,19 @@ impl Error {
         Error::new(Code::NoSuchBucket, UNMADE)
     }
 
-    /// Whether the chain that answered has the bucket's collection, so that no other has it. Nodes
-    /// of all versions hand on the words.
     pub(crate) fn is_unmade(&self) -> bool {
         self.code == Code::NoSuchBucket && self.message == UNMADE
+    }
+
+    /// The bucket was made again since the upload began.
+    pub(crate) fn made_again() -> Self {
+        Error::new(Code::NoSuchBucket, MADE_AGAIN)
+    }
+
+    /// Whether no other chain is to be asked: the one that answered has the bucket's collection.
+    /// Nodes of all versions hand on the words.
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_unmade() || (self.code == Code::NoSuchBucket && self.message == MADE_AGAIN)
     }
 
     /// Not now.

@@ -145,7 +145,7 @@ pub(crate) fn is_committed(
         return Ok(false);
     }
     if !bucket.is_of(attempt.bucket) {
-        return Err(Error::of(Code::NoSuchBucket));
+        return Err(Error::made_again());
     }
     let note: Option<EntryId> = bucket.row(&bucket.keys.note())?;
     let is_old = note.is_some_and(|note| attempt.begun <= note) && bucket.has(Guard::S3Note);

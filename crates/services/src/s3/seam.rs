@@ -160,7 +160,7 @@ impl Service for S3 {
 
     fn meaning(error: &Error) -> Meaning {
         match error.code {
-            Code::NoSuchBucket if error.is_unmade() => Meaning::Final,
+            Code::NoSuchBucket if error.is_last() => Meaning::Final,
             Code::NoSuchBucket => Meaning::NoCollection,
             Code::InternalError => Meaning::Unreadable,
             _ => error.reason.map_or(Meaning::Final, Meaning::Later),

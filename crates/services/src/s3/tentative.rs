@@ -119,7 +119,10 @@ pub(crate) fn accept(
     }
     if let Content::Blocks(blocks) = &put.content {
         let is_here = |block: &Block| block.chain == context.chain;
-        if !bucket.is_of(put.attempt.bucket) || !blocks.iter().all(is_here) {
+        if !bucket.is_of(put.attempt.bucket) {
+            return Err(Error::made_again());
+        }
+        if !blocks.iter().all(is_here) {
             return Err(Error::of(Code::AttemptFenced));
         }
     }

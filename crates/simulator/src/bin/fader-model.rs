@@ -11,8 +11,8 @@ use clap::{Args, Parser, Subcommand};
 use fader_chain::Guards;
 use fader_simulator::cloud;
 use fader_simulator::model::{
-    BlockScope, ByteRule, Delivery, Found, LeftOut, Limits, Outcome, Scenario, block_scopes,
-    explore, scenarios, traces,
+    BlockScope, Delivery, Found, LeftOut, Limits, Outcome, Scenario, block_scopes, explore,
+    scenarios, traces,
 };
 
 /// Searches every state that small chains of the real core can get into.
@@ -49,15 +49,16 @@ struct Cli {
 enum Other {
     /// Every schedule of queues and domains in a bucket, in small scopes.
     Cloud(Cloud),
-    /// Blocks of objects: their bytes beside their rows, on the real replica; commits, fences and
-    /// collectors, on the real decisions.
+    /// Blocks of objects: their bytes beside their rows, on the real replica; commits, reads,
+    /// eventual puts and collectors, on the real decisions.
     Blocks(Blocks),
 }
 
 /// Each scope is searched breadth first to its end. In every state a member that serves has the
-/// bytes of the rows that it shows, and every version is whole. From every state the steps of
-/// members and collectors alone lead to one in which nothing is left to go. The table says how many
-/// states and steps there are, and how far the farthest is.
+/// bytes of the rows that it shows, and every version is whole. A read that takes less than the
+/// wait of garbage ends whole. An eventual put that was acknowledged is placed, or a later one is.
+/// From every state the steps of members and collectors alone lead to one in which nothing is
+/// left to go. The table says how many states and steps there are, and how far the farthest is.
 #[derive(Args)]
 struct Blocks {
     /// Only these scopes.
@@ -68,9 +69,9 @@ struct Blocks {
     /// Names the scopes.
     #[arg(long)]
     list: bool,
-    /// Leaves out this rule of those who carry bytes: some scope then ends with a trace.
-    #[arg(long)]
-    without: Option<ByteRule>,
+    /// Leaves out this rule of nodes: some scope then ends with a trace.
+    #[arg(long, value_parser = LeftOut::named)]
+    without: Option<LeftOut>,
     /// Leaves out each rule in a scope that tells it. Prints the traces, the shortest first. Built
     /// with the feature `mutants` it leaves out guards of services, too.
     #[arg(long, conflicts_with = "without")]
@@ -199,7 +200,7 @@ fn search_blocks(options: &Blocks) -> bool {
     }
     println!("{HEADER}");
     let unclean = wanted.iter().filter(|scope| {
-        let found = scope.explore(options.without.map(LeftOut::Rule), limits);
+        let found = scope.explore(options.without, limits);
         !show(scope.name(), &found, false)
     });
     unclean.count() == 0
@@ -213,6 +214,9 @@ fn tell_rules(wanted: &[BlockScope], limits: Limits) -> bool {
                 println!("without {rule:?}, {scope}: {trace}\n");
             }
             println!("{} rules left out, each is told", told.len());
+            for rule in LeftOut::rules().filter(|rule| !rule.is_needed()) {
+                println!("not needed: {rule:?}");
+            }
             true
         }
         Err(untold) => {

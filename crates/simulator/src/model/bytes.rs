@@ -368,10 +368,8 @@ impl Node {
             shows,
             has_row,
             is_damage: has_row
-                && match scope.has(ByteRule::ByState) {
-                    true => standpoint.is_damage(is_held),
-                    false => !is_held,
-                },
+                && !is_held
+                && (standpoint.shows_damage() || !scope.has(ByteRule::ByState)),
             is_clean: *held == Held::Absent && intake.is_empty() && self.unsynced.is_empty(),
             progress,
         }

@@ -10,33 +10,27 @@
 
 mod checks;
 mod scopes;
-mod search;
+mod searched;
 mod steps;
 
-use fader_chain::{ApplyContext, Change, EntryId, Guards};
-use fader_services::blocks::{self, Attempt, Fenced, GarbageAt, Owner};
-use fader_services::catalog::{self, AccountId, Name};
-use fader_services::policy::Principal;
+use fader_chain::Guards;
+use fader_services::MapView;
+use fader_services::blocks::{Fenced, GarbageAt, Owner};
 use fader_services::request::Request;
-use fader_services::s3::command::{CreateBucket, CreateUpload, OneUpload, PutSetting};
-use fader_services::s3::rows::{BucketId, Metadata};
+use fader_services::s3;
+use fader_services::s3::command::{CreateUpload, OneUpload, PutSetting};
+use fader_services::s3::rows::Metadata;
 use fader_services::s3::settings::{Setting, Versioning};
-use fader_services::s3::{self, Caller, Reply};
-use fader_services::service::{Context, Service as _};
-use fader_services::{CollectionId, Kind, MapView};
 
+use super::explore::{Found, Limits};
+use super::search;
+use super::services::{self, BUCKET, FIRST, KEY, READABLE, Services, apply, create_bucket};
 pub(super) use scopes::scopes;
 pub use scopes::{Attempted, CommitScope};
-pub(super) use search::explore;
 
-const BUCKET: &str = "photos";
-const KEYS: [&str; 2] = ["key", "other"];
-const NOW: u64 = 1_000_000;
-const BEGUN: EntryId = EntryId::new(1, 5);
+const KEYS: [&str; 2] = [KEY, "other"];
 /// Entries that are not committed, at most.
 const PENDING_MAX: usize = 2;
-/// A view in memory can be read.
-const READABLE: &str = "a view in memory can be read";
 
 /// A put or a part under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,11 +142,7 @@ impl Step {
 /// A scope, with what is left out.
 struct Model {
     scope: CommitScope,
-    guards: Guards,
-    limits: s3::Limits,
-    account: AccountId,
-    /// The collection of the first bucket.
-    collection: CollectionId,
+    services: Services,
 }
 
 fn block_of(at: usize) -> u128 {
@@ -167,27 +157,20 @@ fn upload_of() -> OneUpload {
     }
 }
 
-fn apply(rows: &mut MapView, changes: &[Change]) {
-    let under = ApplyContext::strong(EntryId::new(1, 9));
-    rows.apply(changes, &under).expect(READABLE);
+/// Searches `scope` with these guards in place.
+pub(super) fn explore(scope: &CommitScope, guards: &Guards, limits: Limits) -> Found {
+    search::search(&Model::new(scope, guards), limits)
 }
 
 impl Model {
     fn new(scope: &CommitScope, guards: &Guards) -> Self {
         Model {
             scope: scope.clone(),
-            guards: guards.clone(),
-            limits: s3::Limits {
-                part_bytes_min: 0,
-                ..s3::Limits::default()
-            },
-            account: AccountId("000000000001".to_owned()),
-            // The first one of a chain.
-            collection: CollectionId(1),
+            services: Services::new(guards),
         }
     }
 
-    fn first(&self) -> State {
+    fn begin(&self) -> State {
         let upload = Upload {
             has_bytes: true,
             was_removed: false,
@@ -197,10 +180,10 @@ impl Model {
         };
         let mut rows = MapView::default();
         let mut ask = |seed, command| {
-            let (changes, _) = self.decide(&rows, seed, command);
+            let (changes, _) = self.services.decide(&rows, seed, command);
             apply(&mut rows, &changes);
         };
-        ask(1, create());
+        ask(1, create_bucket(None));
         if self.scope.has_versions {
             let setting = Setting::Versioning(Versioning::Enabled);
             let bucket = BUCKET.to_owned();
@@ -216,7 +199,7 @@ impl Model {
             });
             ask(upload_of().upload, create);
         }
-        assert_eq!(self.collection_in(&rows), Some(self.collection));
+        assert_eq!(self.services.collection(&rows), Some(FIRST));
         State {
             rows,
             pending: Vec::new(),
@@ -237,68 +220,8 @@ impl Model {
         }
     }
 
-    fn collection_in(&self, rows: &MapView) -> Option<CollectionId> {
-        let name = Name::new(Kind::Bucket, &self.account, BUCKET);
-        let entry = catalog::collection(rows, name).expect(READABLE);
-        entry.map(|entry| entry.collection)
-    }
-
-    /// What a request changes, and its answer; nothing of a refusal.
-    fn decide(
-        &self,
-        rows: &MapView,
-        seed: u128,
-        command: s3::Command,
-    ) -> (Vec<Change>, Option<Reply>) {
-        let collection = command.bucket().and_then(|_| self.collection_in(rows));
-        let context = Context {
-            collection,
-            now_ms: NOW,
-            guards: &self.guards,
-            ..Context::new(&self.account, &self.limits)
-        };
-        let request = s3::Request {
-            caller: Caller::of(Principal::Account(self.account.0.clone())),
-            seed,
-            command,
-        };
-        let decision = s3::decide(rows, &context, &request);
-        (decision.changes, decision.outcome.ok())
-    }
-
-    /// What a command about rows changes.
-    fn decide_rows(&self, rows: &MapView, command: &blocks::Command) -> Vec<Change> {
-        let limits = blocks::Limits::default();
-        let context = Context {
-            now_ms: NOW,
-            ..Context::new(&self.account, &limits)
-        };
-        let decision = blocks::Blocks::decide(rows, &context, command);
-        decision
-            .expect("a command about blocks does not wait")
-            .changes
-    }
-
     fn owner(&self, at: usize) -> Owner {
         let is_part = self.scope.attempts[at].part().is_some();
-        Owner {
-            collection: self.collection,
-            attempt: Attempt {
-                id: 0xa0 + at as u128,
-                bucket: BucketId(1),
-                begun: BEGUN,
-            },
-            upload: is_part.then(|| upload_of().upload),
-        }
+        services::owner(0xa0 + at as u128, is_part.then(|| upload_of().upload))
     }
-}
-
-fn create() -> s3::Command {
-    s3::Command::CreateBucket(CreateBucket {
-        bucket: BUCKET.to_owned(),
-        region: "eu-west-1".to_owned(),
-        ownership: None,
-        acl: None,
-        mode: None,
-    })
 }

@@ -94,9 +94,9 @@ pub struct Scenario {
 impl Scenario {
     /// The same without a rule of those who carry bytes.
     #[must_use]
-    pub fn without(&self, rule: Option<ByteRule>) -> Self {
+    pub fn without(&self, rule: ByteRule) -> Self {
         let without = |bytes: ByteScope| ByteScope {
-            without: rule,
+            without: Some(rule),
             ..bytes
         };
         Scenario {

@@ -106,10 +106,7 @@ impl World {
         let head = self.chains[self.on].head_member();
         let (applied, now_ms) = (head.applied, self.monotonic_ms());
         // What all members show that are in the configuration.
-        let floor = match self.has(Rule::WaitFromFloor) {
-            true => head.floor.min(self.chains[self.on].floor),
-            false => usize::MAX,
-        };
+        let floor = head.floor.min(self.chains[self.on].floor);
         let garbage = blocks::garbage(&head.state, None, usize::MAX).expect(READABLE);
         let waiting = &mut self.collectors[self.on].waiting;
         waiting.retain(|at, _| garbage.contains(at));
@@ -160,7 +157,7 @@ impl World {
             .head_member()
             .floor
             .min(self.chains[on].floor);
-        let (gathers, waits) = (self.has(Rule::Barrier), self.has(Rule::BarrierFromFloor));
+        let gathers = self.has(Rule::Barrier);
         let Some(closed) = &mut self.collectors[on].closed else {
             if !rows.is_empty() {
                 self.collectors[on].closed = Some(Closed {
@@ -184,7 +181,7 @@ impl World {
                     self.send_ask(blocks::end_attempt(row.owner, id), Then::Judge(id, row));
                 }
             }
-        } else if (is_passed || !waits)
+        } else if is_passed
             && !closed.is_settled
             && closed.barrier.is_none_or(|(of, _)| of != epoch)
             && let Some(time) = self.travel(20)

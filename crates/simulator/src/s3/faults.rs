@@ -229,7 +229,9 @@ impl World {
             return;
         }
         self.chains[self.on].members[member].is_up = true;
-        if self.chains[self.on].seats.contains(&member) {
+        // A head without its disk has no log for an epoch. It is left out first, too.
+        let has_head = !self.chains[self.on].head_member().is_empty;
+        if has_head && self.chains[self.on].seats.contains(&member) {
             self.chains[self.on].begin_epoch();
         }
     }

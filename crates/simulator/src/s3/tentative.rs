@@ -49,10 +49,6 @@ impl World {
         here.log[here.applied..]
             .iter()
             .for_each(|entry| apply(&mut newest, entry));
-        let shown = match self.has(Rule::Logged) {
-            true => &newest,
-            false => &here.state,
-        };
         let wall_ms = here.clock.read(self.now).wall;
         let context = self.context(&here.state, wall_ms, Some(of));
         let Some(collection) = context.collection else {
@@ -60,7 +56,7 @@ impl World {
         };
         if self.has(Rule::Closed)
             && let Some(attempt) = request.attempt()
-            && let Err(refused) = blocks::check_attempt(shown, collection, attempt)
+            && let Err(refused) = blocks::check_attempt(&newest, collection, attempt)
         {
             self.count("puts of the closed");
             return self.tell(Event::Answer(call, Err(refused)));

@@ -16,56 +16,31 @@ const NONE: fn(u128) -> bool = |_| false;
 #[test]
 fn a_record_waits_for_its_bytes_and_those_behind_it_wait_with_it() {
     let mut gate = Gate::default();
-    assert_eq!(gate.take("plain", [], NONE), []);
-    assert_eq!(gate.take("rows", ids(&[1, 2]), NONE), ids(&[1, 2]));
-    assert_eq!(gate.take("behind", [], NONE), []);
-    assert_eq!(gate.ready(), ["plain"]);
-    gate.on_held(2);
-    assert!(gate.ready().is_empty());
+    gate.take("plain", [], NONE);
+    gate.take("rows", ids(&[1, 2]), NONE);
+    gate.take("behind", [], NONE);
+    assert_eq!(gate.ready(NONE), ["plain"]);
+    assert!(gate.ready(|id| id == 2).is_empty());
     assert_eq!(gate.missing().collect::<Vec<_>>(), ids(&[1]));
-    gate.on_held(1);
-    assert_eq!(gate.ready(), ["rows", "behind"]);
+    assert_eq!(gate.ready(|id| id == 1), ["rows", "behind"]);
     assert!(gate.is_empty());
 }
 
 #[test]
 fn bytes_that_came_first_make_nothing_wait() {
     let mut gate = Gate::default();
-    assert_eq!(gate.take(1, ids(&[1]), |id| id == 1), []);
-    assert_eq!(gate.ready(), [1]);
+    gate.take(1, ids(&[1]), |id| id == 1);
+    assert_eq!(gate.ready(NONE), [1]);
 }
 
 #[test]
-fn a_block_is_asked_for_once() {
+fn a_block_is_waited_for_once() {
     let mut gate = Gate::default();
-    assert_eq!(gate.take(1, ids(&[7, 7]), NONE), ids(&[7]));
-    assert_eq!(gate.take(2, ids(&[7, 8]), NONE), ids(&[8]));
-    gate.on_held(7);
-    assert_eq!(gate.ready(), [1]);
-    gate.on_held(8);
-    assert_eq!(gate.ready(), [2]);
-}
-
-/// It shows HO-1.
-#[test]
-fn bytes_of_a_record_that_waits_for_others_are_not_dropped() {
-    let mut gate = Gate::default();
-    gate.take("first", ids(&[1]), NONE);
-    gate.take("second", ids(&[2]), |id| id == 2);
-    assert!(gate.pins(1) && gate.pins(2));
-    gate.on_held(1);
-    assert!(gate.pins(1), "until it is in the log");
-    assert_eq!(gate.ready(), ["first", "second"]);
-    assert!(!gate.pins(1) && !gate.pins(2));
-}
-
-#[test]
-fn reclaimed_blocks_are_not_waited_for() {
-    let mut gate = Gate::default();
-    gate.take("put", ids(&[1]), NONE);
-    gate.take("removal", [], NONE);
-    gate.on_gone(1);
-    assert_eq!(gate.ready(), ["put", "removal"]);
+    gate.take(1, ids(&[7, 7]), NONE);
+    gate.take(2, ids(&[7, 8]), NONE);
+    assert_eq!(gate.missing().collect::<Vec<_>>(), ids(&[7, 8]));
+    assert_eq!(gate.ready(|id| id == 7), [1]);
+    assert_eq!(gate.ready(|id| id == 8), [2]);
 }
 
 /// It shows BGATE-2.
@@ -76,12 +51,13 @@ fn a_new_epoch_forgets_what_waits() {
     gate.take("behind", [], NONE);
     assert_eq!(gate.forget(), ["put", "behind"]);
     assert_eq!(gate.missing().count(), 0);
-    // The record comes again in the new epoch, and its block is asked for again.
-    assert_eq!(gate.take("put", ids(&[1]), NONE), ids(&[1]));
-    assert!(gate.ready().is_empty());
+    // The record comes again in the new epoch, and its block is waited for again.
+    gate.take("put", ids(&[1]), NONE);
+    assert_eq!(gate.missing().collect::<Vec<_>>(), ids(&[1]));
+    assert!(gate.ready(NONE).is_empty());
 }
 
-/// It shows MB-2, HO-1, MB-1 and TE-1.
+/// It shows MB-2.
 #[test]
 fn bytes_are_reclaimed_at_the_floor_and_damage_is_judged_there() {
     let at = |index| EntryId::new(1, index);
@@ -102,26 +78,20 @@ fn bytes_are_reclaimed_at_the_floor_and_damage_is_judged_there() {
         ..here
     };
     assert!(!behind.may_reclaim(at(5)));
-    assert!(here.is_damage(false) && !here.is_damage(true) && !behind.is_damage(false));
-    assert!(Standpoint::may_drop(true, false, false));
-    assert!(!Standpoint::may_drop(false, false, false));
-    assert!(!Standpoint::may_drop(true, true, false));
-    assert!(!Standpoint::may_drop(true, false, true));
+    assert!(here.shows_damage() && !behind.shows_damage());
 }
 
 #[derive(Clone, Debug)]
 enum Step {
     Take(Vec<u128>),
-    Held(u128),
-    Gone(u128),
+    There(u128),
     Epoch,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => proptest::collection::vec(0..6_u128, 0..3).prop_map(Step::Take),
-        4 => (0..6_u128).prop_map(Step::Held),
-        1 => (0..6_u128).prop_map(Step::Gone),
+        4 => (0..6_u128).prop_map(Step::There),
         1 => Just(Step::Epoch),
     ];
     proptest::collection::vec(step, 0..60)
@@ -138,17 +108,11 @@ proptest! {
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Take(rows) => {
-                    let rows = ids(&rows);
-                    gate.take(number, rows.clone(), |id| there.contains(&id));
+                    gate.take(number, ids(&rows), |id| there.contains(&id));
                     waiting.push((number, rows));
                 }
-                Step::Held(id) => {
+                Step::There(id) => {
                     there.insert(id);
-                    gate.on_held(id);
-                }
-                Step::Gone(id) => {
-                    there.insert(id);
-                    gate.on_gone(id);
                 }
                 Step::Epoch => {
                     let forgotten: Vec<usize> = waiting.drain(..).map(|(it, _)| it).collect();
@@ -160,12 +124,8 @@ proptest! {
             };
             let count = waiting.iter().take_while(is_there).count();
             let ready: Vec<usize> = waiting.drain(..count).map(|(it, _)| it).collect();
-            prop_assert_eq!(gate.ready(), ready);
+            prop_assert_eq!(gate.ready(|id| there.contains(&id)), ready);
             prop_assert_eq!(gate.is_empty(), waiting.is_empty());
-            for id in 0..6 {
-                let pinned = waiting.iter().any(|(_, rows)| rows.contains(&id));
-                prop_assert_eq!(gate.pins(id), pinned);
-            }
         }
     }
 }

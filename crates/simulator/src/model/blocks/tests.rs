@@ -11,10 +11,33 @@ fn every_rule_of_blocks_is_told() {
         let words = trace.lines().next().unwrap_or_default();
         println!("caught: without {rule:?}, {scope}: {words}");
     }
-    for rule in ByteRule::ALL {
-        assert!(
-            told.iter().any(|(it, ..)| *it == LeftOut::Rule(rule)),
-            "{rule:?}"
-        );
+    for rule in LeftOut::rules() {
+        let is_told = told.iter().any(|(it, ..)| *it == rule);
+        assert_eq!(is_told, rule.is_needed(), "{rule:?}");
     }
+}
+
+/// A rule that is not needed alone: nothing is told without it.
+#[test]
+fn rules_that_are_not_needed_are_not_told() {
+    let limits = Limits { states: 2_000_000 };
+    for rule in LeftOut::rules().filter(|rule| !rule.is_needed()) {
+        for scope in block_scopes().iter().filter(|scope| scope.is_quick()) {
+            if matches!(scope, BlockScope::Reads(_)) {
+                let outcome = scope.explore(Some(rule), limits).outcome;
+                assert!(
+                    matches!(outcome, Outcome::Exhausted),
+                    "{rule:?}: {outcome:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_rule_has_a_name_of_its_own() {
+    for rule in LeftOut::rules() {
+        assert_eq!(LeftOut::named(&rule.name()), Ok(rule));
+    }
+    assert!(LeftOut::named("none").is_err_and(|names| names.contains("own-bytes")));
 }

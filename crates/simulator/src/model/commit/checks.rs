@@ -28,7 +28,7 @@ impl Model {
             after_id: None,
             count: None,
         });
-        let Some(Reply::Page(page)) = self.decide(rows, 0, list).1 else {
+        let Some(Reply::Page(page)) = self.services.decide(rows, 0, list).1 else {
             return Vec::new();
         };
         let versions = page.entries.into_iter().filter_map(|entry| match entry {
@@ -59,7 +59,7 @@ impl Model {
             })
         };
         let versions = self.versions(rows).into_iter();
-        let objects = versions.filter_map(|it| match self.decide(rows, 0, get(it)).1 {
+        let objects = versions.filter_map(|it| match self.services.decide(rows, 0, get(it)).1 {
             Some(Reply::Object(found)) => Some(found.extent.pieces),
             _ => None,
         });
@@ -71,7 +71,7 @@ impl Model {
     }
 
     /// What is wrong with a state.
-    pub(super) fn check(&self, state: &State) -> Result<(), String> {
+    pub(super) fn judge(&self, state: &State) -> Result<(), String> {
         let committed = state.committed();
         for id in self.named(committed) {
             let at = (id - block_of(0)) as usize;
@@ -119,6 +119,6 @@ impl Model {
             after: 0,
             count: None,
         });
-        self.decide(rows, 0, parts).1.is_some()
+        self.services.decide(rows, 0, parts).1.is_some()
     }
 }

@@ -1,20 +1,19 @@
 //! The steps that can be taken from a state, and what comes of each.
 
 use fader_chain::{ChainId, Change};
-use fader_services::blocks::{self, Block, Command, Content, GarbageAt, NewRow, Put};
-use fader_services::request::Request;
+use fader_services::blocks::{self, Command, GarbageAt};
 use fader_services::s3::command::{
-    CompleteUpload, DeleteObject, Deletion, ListedPart, MoveNote, Named, PutObject, PutPart,
+    CompleteUpload, DeleteObject, Deletion, ListedPart, MoveNote, Named, PutPart,
 };
 use fader_services::s3::conditions::WriteConditions;
-use fader_services::s3::rows::Metadata;
 use fader_services::s3::{self, Reply};
 
 use super::scopes::Attempted;
 use super::{
-    BEGUN, BUCKET, Effect, KEYS, Model, NOW, PENDING_MAX, Pending, READABLE, State, Step, apply,
-    block_of, create, upload_of,
+    BUCKET, Effect, FIRST, KEYS, Model, PENDING_MAX, Pending, READABLE, State, Step, apply,
+    block_of, create_bucket, upload_of,
 };
+use crate::model::services::{BEGUN, NOW, content, of_bucket, put_object, put_rows};
 
 /// Rows that one step of upkeep looks at.
 const BATCH: usize = 9;
@@ -22,7 +21,7 @@ const BATCH: usize = 9;
 const LATER: u64 = NOW * 1000;
 
 impl Model {
-    pub(super) fn steps(&self, state: &State) -> Vec<Step> {
+    pub(super) fn possible(&self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         if !state.pending.is_empty() {
             steps.push(Step::Settle);
@@ -89,7 +88,7 @@ impl Model {
         );
     }
 
-    pub(super) fn take(&self, state: &State, step: Step) -> State {
+    pub(super) fn after(&self, state: &State, step: Step) -> State {
         let mut next = state.clone();
         match step {
             Step::Settle => self.settle(&mut next),
@@ -108,7 +107,7 @@ impl Model {
                 next.puts += 1;
                 next.uploads[at].sent += 1;
                 let put = self.put_row(at, next.puts);
-                let changes = self.decide_rows(&next.rows, &put);
+                let changes = self.services.decide_rows(&next.rows, &put);
                 self.append(&mut next, &changes, step, Effect::Heard(at));
             }
             Step::Commit(at) => {
@@ -172,16 +171,16 @@ impl Model {
             }
             Step::DeleteBucket => {
                 let delete = s3::Command::DeleteBucket(Named { bucket });
-                let (changes, reply) = self.decide(&next.rows, 7, delete);
+                let (changes, reply) = self.services.decide(&next.rows, 7, delete);
                 if reply.is_some() {
                     next.remakes -= 1;
                     self.append(next, &changes, step, Effect::Nothing);
                 }
             }
-            Step::MakeBucket => self.ask(next, step, 2, create()),
+            Step::MakeBucket => self.ask(next, step, 2, create_bucket(None)),
             _ => {
                 next.notes -= 1;
-                let (collection, note) = (self.collection, BEGUN);
+                let (collection, note) = (FIRST, BEGUN);
                 let note = s3::Command::MoveNote(MoveNote { collection, note });
                 self.ask(next, step, 0, note);
             }
@@ -193,7 +192,7 @@ impl Model {
             Step::Fence(which) => {
                 let (at, number) = next.asked.remove(which);
                 let fence = of_bucket(blocks::fence(self.owner(at), block_of(at)));
-                let (changes, reply) = self.decide(&next.rows, 0, fence);
+                let (changes, reply) = self.services.decide(&next.rows, 0, fence);
                 let effect = match reply {
                     Some(Reply::Fenced(fate)) => Effect::Told(at, number, fate),
                     _ => Effect::Nothing,
@@ -212,7 +211,7 @@ impl Model {
                     lease: blocks::Lease::Until(0),
                 };
                 for command in blocks::verdicts(&[(block_of(at), row, fate)]) {
-                    let changes = self.decide_rows(&next.rows, &command);
+                    let changes = self.services.decide_rows(&next.rows, &command);
                     self.append(next, &changes, step, Effect::Nothing);
                 }
             }
@@ -221,19 +220,20 @@ impl Model {
                 let removal = blocks::removal(next.committed(), at).expect(READABLE);
                 if let Some(removal) = removal {
                     let ids = removal.blocks.into_values().flatten().collect();
-                    let changes = self.decide_rows(&next.rows, &Command::Remove(ids));
+                    let changes = self.services.decide_rows(&next.rows, &Command::Remove(ids));
                     let effect = Effect::Dropping(at, Box::new(removal.then));
                     self.append(next, &changes, step, effect);
                 }
             }
             Step::Drop(which) => {
                 let (at, then) = next.dropping.remove(which);
-                let (changes, _) = self.decide(&next.rows, 0, of_bucket((*then).clone()));
+                let (changes, _) = self
+                    .services
+                    .decide(&next.rows, 0, of_bucket((*then).clone()));
                 self.append(next, &changes, step, Effect::Dropped(at, then));
             }
             _ => {
-                let changes = s3::upkeep(&next.rows, &self.limits, &self.guards, LATER, BATCH);
-                let changes = changes.expect(READABLE);
+                let changes = self.services.upkeep(&next.rows, LATER, BATCH);
                 if !changes.is_empty() {
                     self.append(next, &changes, step, Effect::Nothing);
                 }
@@ -243,7 +243,7 @@ impl Model {
 
     /// Asks the bucket's chain for what has no further effect.
     fn ask(&self, next: &mut State, step: Step, seed: u128, command: s3::Command) {
-        let (changes, _) = self.decide(&next.rows, seed, command);
+        let (changes, _) = self.services.decide(&next.rows, seed, command);
         self.append(next, &changes, step, Effect::Nothing);
     }
 
@@ -280,44 +280,23 @@ impl Model {
     }
 
     fn put_row(&self, at: usize, number: u64) -> Command {
-        Command::Put(Put {
-            owner: self.owner(at),
-            chain: ChainId::SYSTEM,
-            number,
-            blocks: vec![NewRow {
-                id: block_of(at),
-                size: 1,
-                sum: 0,
-            }],
-        })
+        put_rows(self.owner(at), number, &[block_of(at)])
     }
 
     fn commit(&self, at: usize) -> s3::Command {
-        let content = Content::Blocks(vec![Block {
-            id: block_of(at),
-            chain: ChainId::SYSTEM,
-            size: 1,
-        }]);
+        let content = content(&[block_of(at)]);
         let attempt = self.owner(at).attempt;
-        let etag = "e".to_owned();
         match self.scope.attempts[at] {
-            Attempted::Put(key) => s3::Command::PutObject(Box::new(PutObject {
-                bucket: BUCKET.to_owned(),
-                key: KEYS[key].to_owned(),
-                attempt,
-                content,
-                etag,
-                checksum: None,
-                metadata: Metadata::default(),
-                acl: None,
-                conditions: WriteConditions::default(),
-            })),
+            Attempted::Put(key) => {
+                let put = put_object(KEYS[key], attempt, content);
+                s3::Command::PutObject(Box::new(put))
+            }
             Attempted::Part(number) => s3::Command::PutPart(PutPart {
                 of: upload_of(),
                 number,
                 attempt,
                 content,
-                etag,
+                etag: "e".to_owned(),
                 checksum: None,
             }),
         }
@@ -355,12 +334,5 @@ fn ask_again(next: &mut State, entry: &Pending) {
         Step::DeleteBucket => next.remakes += 1,
         Step::Note => next.notes += 1,
         _ => {}
-    }
-}
-
-fn of_bucket(request: Request) -> s3::Command {
-    match request {
-        Request::S3(request) => request.command,
-        other => panic!("{other:?} is not of the bucket's chain"),
     }
 }

@@ -1,17 +1,39 @@
-//! Breadth first over the states of a scope, then backwards from the ends.
+//! Breadth first over the states of a model of few steps, then backwards from the ends.
 
-use fader_chain::Guards;
+use super::ends::Ends;
+use super::explore::{Found, Limits, Outcome};
+use super::table::Table;
 
-use super::{CommitScope, Model, Pending, State, Step};
-use crate::model::ends::Ends;
-use crate::model::explore::{Found, Limits, Outcome};
-use crate::model::table::{Table, hash};
+/// What can be searched.
+pub(super) trait Searched {
+    type State;
+    type Step: Copy + std::fmt::Debug;
 
-/// Searches `scope` with these guards in place.
-pub(in crate::model) fn explore(scope: &CommitScope, guards: &Guards, limits: Limits) -> Found {
+    fn first(&self) -> Self::State;
+
+    /// The steps that can be taken from a state.
+    fn steps(&self, state: &Self::State) -> Vec<Self::Step>;
+
+    fn take(&self, state: &Self::State, step: Self::Step) -> Self::State;
+
+    /// What is wrong with a state.
+    fn check(&self, state: &Self::State) -> Result<(), String>;
+
+    /// Whether a step is taken sooner or later, with any clients and faults.
+    fn is_due(&self, step: Self::Step) -> bool;
+
+    /// Whether there is nothing that is to go. From each state steps that are due lead to one.
+    fn is_end(&self, state: &Self::State) -> bool;
+
+    /// What two states differ in.
+    fn key(&self, state: &Self::State) -> u64;
+}
+
+/// Searches all states of a model.
+pub(super) fn search<M: Searched>(model: &M, limits: Limits) -> Found {
     let mut search = Search {
-        model: Model::new(scope, guards),
-        steps: vec![(0, Step::Settle)],
+        model,
+        steps: Vec::new(),
         visited: Table::new(),
         ends: Ends::default(),
         transitions: 0,
@@ -40,21 +62,22 @@ pub(in crate::model) fn explore(scope: &CommitScope, guards: &Guards, limits: Li
     }
 }
 
-struct Search {
-    model: Model,
-    /// By a state's number: the state before, and the step from it.
-    steps: Vec<(u32, Step)>,
+struct Search<'a, M: Searched> {
+    model: &'a M,
+    /// By a state's number: the state before, and the step from it; none of the first.
+    steps: Vec<Option<(u32, M::Step)>>,
     visited: Table<u32>,
     ends: Ends,
     transitions: usize,
     depth: usize,
 }
 
-impl Search {
+impl<M: Searched> Search<'_, M> {
     /// Level by level; whether it came to the end.
     fn run(&mut self, limits: Limits) -> Result<bool, (String, u32)> {
         let first = self.model.first();
-        self.visited.insert(key_of(&first), 0);
+        self.visited.insert(self.model.key(&first), 0);
+        self.steps.push(None);
         let mut frontier = vec![(0, first)];
         let mut next = Vec::new();
         loop {
@@ -75,27 +98,27 @@ impl Search {
     fn expand(
         &mut self,
         number: u32,
-        state: &State,
-        next: &mut Vec<(u32, State)>,
+        state: &M::State,
+        next: &mut Vec<(u32, M::State)>,
     ) -> Result<(), (String, u32)> {
         self.model.check(state).map_err(|what| (what, number))?;
-        if self.model.is_clean(state) {
+        if self.model.is_end(state) {
             self.ends.end(number);
         }
         for step in self.model.steps(state) {
             let after = self.model.take(state, step);
             self.transitions += 1;
-            let key = key_of(&after);
+            let key = self.model.key(&after);
             let fresh = self.steps.len() as u32;
             let reached = match self.visited.insert(key, fresh) {
                 true => {
-                    self.steps.push((number, step));
+                    self.steps.push(Some((number, step)));
                     next.push((fresh, after));
                     fresh
                 }
                 false => self.visited.get(key).unwrap_or(fresh),
             };
-            if step.is_due() {
+            if self.model.is_due(step) {
                 self.ends.step(number, reached);
             }
         }
@@ -105,55 +128,11 @@ impl Search {
     /// The way to a state, one step a line.
     fn trace(&self, mut at: u32) -> String {
         let mut steps = Vec::new();
-        while at != 0 {
-            let (before, step) = self.steps[at as usize];
+        while let Some((before, step)) = self.steps[at as usize] {
             steps.push(format!("{step:?}"));
             at = before;
         }
         steps.reverse();
         steps.join("\n")
     }
-}
-
-/// What two states differ in.
-fn key_of(state: &State) -> u64 {
-    let State {
-        rows,
-        pending,
-        uploads,
-        asked,
-        told,
-        dropping,
-        puts,
-        heads,
-        deletes,
-        version_deletes,
-        remakes,
-        notes,
-        completions,
-    } = state;
-    let (mut asked, mut told) = (asked.clone(), told.clone());
-    asked.sort_unstable();
-    told.sort_unstable_by_key(|(at, number, fate)| (*at, *number, *fate as u8));
-    let told: Vec<(usize, u64, u8)> = told
-        .into_iter()
-        .map(|(at, number, fate)| (at, number, fate as u8))
-        .collect();
-    let rows: Vec<_> = rows.iter().collect();
-    let of_pending = |it: &Pending| {
-        let before: Vec<_> = it.before.iter().collect();
-        hash(&(before, it.step, format!("{:?}", it.effect)))
-    };
-    let pending: Vec<u64> = pending.iter().map(of_pending).collect();
-    let dropping = format!("{dropping:?}");
-    let counts = (
-        puts,
-        heads,
-        deletes,
-        version_deletes,
-        remakes,
-        notes,
-        completions,
-    );
-    hash(&(rows, pending, uploads, asked, told, dropping, counts))
 }
