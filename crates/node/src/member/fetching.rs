@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fader_chain::{Envelope, NodeId};
+use fader_chain::{EntryId, Envelope, NodeId};
 use fader_services::blocks::Intake;
 use parking_lot::Mutex;
 
@@ -86,17 +86,15 @@ impl Holding {
     }
 
     /// What may be taken now.
-    pub(super) fn ready(&mut self, blocks: &MemberBlocks) -> Vec<Envelope> {
-        let running = self.fetch.as_ref();
-        if let Some(fetch) = running.filter(|it| !it.is_of_past.load(Ordering::Relaxed)) {
+    pub(super) fn ready(&mut self, blocks: &MemberBlocks, safe_point: EntryId) -> Vec<Envelope> {
+        let ended = self.fetch.take_if(|it| it.is_over.load(Ordering::Acquire));
+        let fetch = ended.as_ref().or(self.fetch.as_ref());
+        if let Some(fetch) = fetch.filter(|it| !it.is_of_past.load(Ordering::Relaxed)) {
+            let gone: Vec<BlockId> = fetch.gone.lock().drain(..).collect();
             self.intake
-                .on_gone(fetch.gone.lock().drain(..).map(|id| id.0));
+                .on_gone(gone.into_iter().map(|id| id.0), safe_point);
         }
-        if let Some(fetch) = self.fetch.take_if(|it| it.is_over.load(Ordering::Acquire)) {
-            if !fetch.is_of_past.load(Ordering::Relaxed) {
-                self.intake
-                    .on_gone(fetch.gone.lock().drain(..).map(|id| id.0));
-            }
+        if let Some(fetch) = ended {
             if fetch.came.load(Ordering::Relaxed) == 0 {
                 self.again_at_ms = clock::monotonic_ms() + AGAIN_MS;
             }

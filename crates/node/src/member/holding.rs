@@ -59,7 +59,9 @@ impl ChainThread {
         if self.holding.is_empty() {
             return;
         }
-        for envelope in self.holding.ready(&self.shared.blocks) {
+        let adopted = self.replica.configuration();
+        let safe_point = adopted.map_or(EntryId::ZERO, |adopted| adopted.safe_point);
+        for envelope in self.holding.ready(&self.shared.blocks, safe_point) {
             self.step(Input::Message(envelope));
         }
         if self.holding.wants_fetch() {

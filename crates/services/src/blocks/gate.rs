@@ -78,6 +78,11 @@ impl<R> Gate<R> {
         released.map(|(record, _)| record).collect()
     }
 
+    /// The records that wait.
+    pub fn records(&self) -> impl Iterator<Item = &R> {
+        self.waiting.iter().map(|(record, _)| record)
+    }
+
     /// The blocks that are waited for.
     pub fn missing(&self) -> impl Iterator<Item = u128> + '_ {
         self.missing.iter().copied()

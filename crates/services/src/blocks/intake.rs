@@ -6,6 +6,10 @@
 //!                                 └─ gate ─▶ ready ───────▶ the replica
 //! ```
 //!
+//! Invariants:
+//! - BGATE-3 a block that its sender says to have reclaimed is missing still where an entry above
+//!   the safe point puts its row.
+//!
 //! Deliberately absent: who fetches what is missing, and when.
 
 use std::collections::BTreeSet;
@@ -65,8 +69,17 @@ impl Intake {
         ready
     }
 
-    /// The sender of the records has reclaimed these blocks.
-    pub fn on_gone(&mut self, ids: impl IntoIterator<Item = u128>) {
+    /// The sender of the records says that it has reclaimed these blocks. That says nothing of a
+    /// row which entries above the safe point put: its removal would be above it, too. The sender
+    /// has lost the row in a crash, and is in a later epoch than the records (BGATE-3).
+    pub fn on_gone(&mut self, ids: impl IntoIterator<Item = u128>, safe_point: EntryId) {
+        let waiting = self.appends.records().map(|it| &it.message);
+        let entries = waiting.flat_map(|message| match message {
+            Message::Append { entries, .. } => &entries[..],
+            _ => &[],
+        });
+        let above = rows_of_entries(entries.map(|entry| &**entry), safe_point);
+        let ids = ids.into_iter().filter(|id| !above.contains(id));
         self.gone.extend(ids);
     }
 

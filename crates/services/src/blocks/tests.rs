@@ -197,7 +197,7 @@ fn a_row_is_there_until_its_removal_is_applied() {
     assert!(is_there(&chain, true));
 }
 
-/// It shows BGATE-1 and BGATE-2.
+/// It shows BGATE-1, BGATE-2 and BGATE-3.
 #[test]
 fn messages_with_rows_wait_outside_of_the_replica() {
     let append = |index| {
@@ -235,7 +235,10 @@ fn messages_with_rows_wait_outside_of_the_replica() {
     assert_eq!(intake.hear(first.clone(), needed.clone(), none), None);
     assert!(intake.ready(none).is_empty() && !intake.may_log(&needed, none));
     assert_eq!(intake.missing().collect::<Vec<_>>(), [5]);
-    intake.on_gone([5]);
+    // Its removal would be above the safe point, too.
+    intake.on_gone([5], EntryId::ZERO);
+    assert!(intake.ready(none).is_empty());
+    intake.on_gone([5], EntryId::new(1, 1));
     assert_eq!(intake.ready(none), std::slice::from_ref(&first));
     assert!(intake.may_log(&needed, none));
     // It was gone for that record alone.

@@ -28,6 +28,8 @@ pub enum ByteRule {
     Fetch,
     /// A sender that has reclaimed the bytes says so.
     Gone,
+    /// BGATE-3: of a row above the safe point a sender says nothing by that.
+    Epoch,
     /// The head decides a put of a row only when it has the bytes at that moment.
     OwnBytes,
     /// Bytes of a row in the log, committed or not, are not dropped.
@@ -44,12 +46,13 @@ pub enum ByteRule {
 
 impl ByteRule {
     /// All rules.
-    pub const ALL: [ByteRule; 11] = [
+    pub const ALL: [ByteRule; 12] = [
         ByteRule::Gate,
         ByteRule::FillGate,
         ByteRule::Outside,
         ByteRule::Fetch,
         ByteRule::Gone,
+        ByteRule::Epoch,
         ByteRule::OwnBytes,
         ByteRule::KeepLogged,
         ByteRule::KeepRemoved,
@@ -269,7 +272,11 @@ impl Node {
                 return self.look_for_bytes(scene, out);
             }
             SimpleEvent::BytesGone => {
-                self.holdings.intake.on_gone([BLOCK]);
+                let safe_point = match scope.has(ByteRule::Epoch) {
+                    true => self.standpoint().safe_point,
+                    false => EntryId::new(u64::MAX, u64::MAX),
+                };
+                self.holdings.intake.on_gone([BLOCK], safe_point);
                 return self.look_for_bytes(scene, out);
             }
             SimpleEvent::BytesReclaimed => {

@@ -126,6 +126,10 @@ fn slow(wiring: Wiring) -> Vec<Scenario> {
         Scenario {
             crashes: 2,
             returns: 2,
+            bytes: Some(ByteScope {
+                tells: &[ByteRule::Epoch],
+                ..BYTES
+            }),
             ..crash(wiring, ["star-down", "chain-down"])
         },
         Scenario {
