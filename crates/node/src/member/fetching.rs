@@ -94,10 +94,8 @@ impl Holding {
             self.intake
                 .on_gone(gone.into_iter().map(|id| id.0), safe_point);
         }
-        if let Some(fetch) = ended {
-            if fetch.came.load(Ordering::Relaxed) == 0 {
-                self.again_at_ms = clock::monotonic_ms() + AGAIN_MS;
-            }
+        if ended.is_some_and(|fetch| fetch.came.load(Ordering::Relaxed) == 0) {
+            self.again_at_ms = clock::monotonic_ms() + AGAIN_MS;
         }
         self.intake.ready(|id| blocks.are_held([id]))
     }

@@ -73,6 +73,7 @@ impl LeftOut {
     pub fn is_needed(self) -> bool {
         match self {
             LeftOut::Read(rule) => rule.is_needed(),
+            LeftOut::Bytes(rule) => rule.is_needed(),
             _ => true,
         }
     }

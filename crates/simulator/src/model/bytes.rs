@@ -60,6 +60,11 @@ impl ByteRule {
         ByteRule::Floor,
         ByteRule::ByState,
     ];
+
+    /// Whether something is told without it: BGATE-3 stands before one of them.
+    pub fn is_needed(self) -> bool {
+        self != ByteRule::KeepWaited
+    }
 }
 
 /// What happens to bytes in a scenario.

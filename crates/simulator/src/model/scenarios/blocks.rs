@@ -88,7 +88,7 @@ fn quick(wiring: Wiring) -> Vec<Scenario> {
         Scenario {
             bytes: Some(ByteScope {
                 sets_back: true,
-                tells: &[ByteRule::KeepWaited, ByteRule::ByState],
+                tells: &[ByteRule::ByState],
                 ..BYTES
             }),
             ..crash(wiring, ["star-crash", "chain-crash"])
