@@ -7,12 +7,12 @@
 //! - POOL-3 an attempt goes out at most once: it moves to another connection only when hyper gives
 //!   it back unsent.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
@@ -85,19 +85,29 @@ where
         &self,
         reply: hyper::Response<StreamingBody<B>>,
     ) -> Result<Reply, Error> {
-        let (head, body) = reply.into_parts();
-        let body = Limited::new(body, self.reply_bytes_max);
-        let body = body.collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                Error::malformed(format!("reply exceeds {} bytes", self.reply_bytes_max))
-            } else {
-                lost("connection lost", error)
+        let (head, incoming) = reply.into_parts();
+        // The room for all of it. A false length costs addresses alone: bytes come, then memory.
+        let size = incoming.size_hint().exact().unwrap_or_default();
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let mut body = BytesMut::with_capacity(size.min(self.reply_bytes_max));
+        let mut incoming = pin!(Limited::new(incoming, self.reply_bytes_max));
+        // Piece by piece, while the processor's cache has them.
+        while let Some(frame) = incoming.frame().await {
+            let frame = frame.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    Error::malformed(format!("reply exceeds {} bytes", self.reply_bytes_max))
+                } else {
+                    lost("connection lost", error)
+                }
+            })?;
+            if let Some(bytes) = frame.data_ref() {
+                body.extend_from_slice(bytes);
             }
-        })?;
+        }
         Ok(Reply {
             status: head.status,
             headers: head.headers,
-            body: body.to_bytes(),
+            body: body.freeze(),
         })
     }
 

@@ -35,6 +35,7 @@ mod buffers;
 mod files;
 mod format;
 mod index;
+mod opened;
 mod pace;
 mod reclaim;
 mod recovery;

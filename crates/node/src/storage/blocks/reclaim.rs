@@ -136,6 +136,7 @@ impl Blocks {
                 }
                 _ => self.index.lock().remove_segment(*sequence),
             }
+            self.opened.close(*sequence);
             done.segments += 1;
         }
         if 0 < done.segments {

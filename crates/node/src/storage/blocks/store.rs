@@ -16,8 +16,9 @@ use super::block::{Block, BlockBytes, BlockId, Damage, DiskError, PutError, Read
 use super::budget::Budget;
 use super::buffers::Buffers;
 use super::files::{self, Reading};
-use super::format::{Before, Head, SegmentId, block_size};
+use super::format::{Before, SegmentId, block_size};
 use super::index::{Index, Known, Place, State};
+use super::opened::{OpenBlock, Opened};
 use super::segment::Segment;
 use super::upload::{Gathered, Upload};
 use crate::random;
@@ -84,6 +85,7 @@ pub struct Blocks {
     queue: Mutex<Vec<Waiting>>,
     budget: Arc<Mutex<Budget>>,
     buffers: Buffers,
+    pub(super) opened: Opened,
     syncs: AtomicU64,
 }
 
@@ -143,6 +145,7 @@ impl Blocks {
             queue: Mutex::default(),
             budget: Arc::new(Mutex::new(Budget::new(settings.memory_bytes))),
             buffers: Buffers::default(),
+            opened: Opened::default(),
             syncs: AtomicU64::new(0),
         }
     }
@@ -380,11 +383,12 @@ impl Blocks {
                 let Range { start, end } = range;
                 return Err(ReadError::Range { id, start, end });
             }
-            let read = self.read_at(&place, &range, false);
+            let read = self.open_block(&place, false);
+            let read = read.and_then(|block| self.read_range(&block, &range, false));
             if read.is_err() && self.on_unreadable(&place, &read) {
                 continue;
             }
-            return read.map(|(_, skipped, bytes)| cut(&range, skipped, &bytes));
+            return read;
         }
     }
 
@@ -395,8 +399,22 @@ impl Blocks {
         if place.block.size < range.end || range.end < range.start {
             return None;
         }
-        let (_, skipped, bytes) = self.read_at(&place, range, true).ok()?;
-        Some(cut(range, skipped, &bytes))
+        let block = match self.opened.get(&place) {
+            Some(block) => block,
+            None => self.keep_open(&place)?,
+        };
+        self.read_range(&block, range, true).ok()
+    }
+
+    /// Opens a block whose header is in memory for ranges that follow.
+    fn keep_open(&self, place: &Place) -> Option<Arc<OpenBlock>> {
+        let block = Arc::new(self.open_block(place, true).ok()?);
+        self.opened.add(Arc::clone(&block));
+        // Its file may have been removed meanwhile, which no later removal closes.
+        if self.index.lock().place(place.block.id) != Some(*place) {
+            self.opened.close(place.segment);
+        }
+        Some(block)
     }
 
     /// A block could not be read where it was. Says whether it lies elsewhere, or nowhere, by now;
@@ -414,30 +432,46 @@ impl Blocks {
 
     /// A block as it lies there: its sums and its bytes.
     pub(super) fn load(&self, place: &Place) -> Result<(Vec<u32>, Bytes), ReadError> {
-        let (head, _, bytes) = self.read_at(place, &(0..place.block.size), false)?;
-        Ok((head.sums, bytes))
+        let block = self.open_block(place, false)?;
+        let bytes = self.read_range(&block, &(0..place.block.size), false)?;
+        Ok((block.head.sums, bytes))
     }
 
-    /// Whole pieces that have the range, and where in the block they begin.
-    fn read_at(
-        &self,
-        place: &Place,
-        range: &Range<u32>,
-        is_cached: bool,
-    ) -> Result<(Head, u32, Bytes), ReadError> {
+    /// Opens the file that has a block, and reads its header.
+    fn open_block(&self, place: &Place, is_cached: bool) -> Result<OpenBlock, ReadError> {
         let id = self.index.lock().segment(place.segment).map(|it| it.id);
         let id = id.ok_or(ReadError::Absent(place.block.id))?;
         let path = files::path(&self.folder, place.segment);
         let file = self.open_file(&path)?;
-        let (file, path) = (&*file, path.as_path());
         let reading = Reading {
-            file,
-            path,
+            file: &*file,
+            path: &path,
             is_cached,
         };
         let head = reading.head(id, place.offset, &place.block)?;
-        let (skipped, bytes) = reading.pieces(&head, place.offset, range, &self.buffers)?;
-        Ok((head, skipped, bytes))
+        Ok(OpenBlock {
+            place: *place,
+            head,
+            file,
+        })
+    }
+
+    /// The bytes of a range of an open block, compared with their checksums.
+    fn read_range(
+        &self,
+        block: &OpenBlock,
+        range: &Range<u32>,
+        is_cached: bool,
+    ) -> Result<Bytes, ReadError> {
+        let path = files::path(&self.folder, block.place.segment);
+        let reading = Reading {
+            file: &*block.file,
+            path: &path,
+            is_cached,
+        };
+        let offset = block.place.offset;
+        let (skipped, bytes) = reading.pieces(&block.head, offset, range, &self.buffers)?;
+        Ok(cut(range, skipped, &bytes))
     }
 
     /// Opens a segment's file to read it.

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use super::budget::Budget;
 use super::format::{Before, SegmentId, block_size};
+use super::opened::OPENED_MAX;
 use super::pace::Pace;
 use super::segment::Segment;
 use super::sums::{piece_sums, whole_sum};
@@ -253,6 +254,32 @@ fn bytes_in_memory_are_read_without_the_disk_and_compared_too() {
     let (blocks, _) = open_with(&simulated, settings);
     put(&blocks, 1, 1000).unwrap();
     assert_eq!(blocks.read_cached(BlockId(1), &(0..1000)), None);
+}
+
+/// The disk has the space of a removed file back although its blocks were read a moment ago.
+#[test]
+fn few_blocks_stay_open_and_none_of_a_removed_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let (blocks, _) = Blocks::open(folder.path(), SETTINGS, &disk, NOW).unwrap();
+    let count = OPENED_MAX as u128 + 4;
+    for id in 0..count {
+        put(&blocks, id, 1000).unwrap();
+        assert_eq!(whole(&blocks, id, 1000).unwrap(), content(id, 1000));
+        for range in [0..10, 500..1000] {
+            let read = blocks.read_cached(BlockId(id), &range).unwrap();
+            let range = range.start as usize..range.end as usize;
+            assert_eq!(read, content(id, 1000)[range]);
+        }
+    }
+    assert_eq!(blocks.opened.count(), OPENED_MAX);
+    let all: Vec<BlockId> = (0..count).map(BlockId).collect();
+    assert_eq!(blocks.remove(&all), count as u64);
+    assert_eq!(blocks.read_cached(BlockId(count - 1), &(0..10)), None);
+    while 0 < blocks.reclaim().unwrap().segments {}
+    assert_eq!(blocks.counters().segments, 1);
+    // Those of the segment that is written to, whose file is there.
+    assert_eq!(blocks.opened.count(), count as usize % 3);
 }
 
 #[test]

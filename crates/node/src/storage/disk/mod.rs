@@ -138,7 +138,7 @@ pub trait Disk: Send + Sync {
 }
 
 /// An open file.
-pub trait File: Send {
+pub trait File: Send + Sync {
     /// How long it is.
     ///
     /// # Errors
