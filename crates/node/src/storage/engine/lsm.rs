@@ -16,6 +16,7 @@ mod marker;
 mod merge;
 mod row_cache;
 mod snapshot;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -91,6 +92,8 @@ struct State {
     writing: Option<EntryId>,
     is_merge_due: bool,
     is_merging: bool,
+    /// Trees whose tables were merged, and what must be visible before the merged ones are deleted.
+    replaced: BTreeMap<Tree, SeqNo>,
     /// Whether tables are not merged any more, as some cannot be read.
     is_unmergeable: bool,
     /// What stands in the way of the thread that writes, while something does.
@@ -114,6 +117,8 @@ type Slot = fn(&mut State) -> &mut Option<EngineError>;
 struct Core {
     trees: BTreeMap<Tree, AnyTree>,
     seqno: SequenceNumberCounter,
+    /// Held by a commit: what is published is whole.
+    committing: Mutex<()>,
     snapshots: Mutex<Snapshots>,
     recent: RowCache,
     state: Mutex<State>,
@@ -172,6 +177,7 @@ impl LsmEngine {
         let core = Arc::new(Core {
             trees,
             seqno,
+            committing: Mutex::default(),
             snapshots: Mutex::new(Snapshots {
                 published,
                 open: BTreeMap::new(),
@@ -187,6 +193,7 @@ impl LsmEngine {
                 writing: None,
                 is_merge_due: true,
                 is_merging: false,
+                replaced: BTreeMap::new(),
                 is_unmergeable: false,
                 write_error: None,
                 merge_error: None,
@@ -251,6 +258,7 @@ impl Engine for LsmEngine {
 
     fn commit(&self, mutations: &[Pair<'_>], last: EntryId) -> Result<(), EngineError> {
         let core = &self.core;
+        let committing = core.committing.lock();
         let seqno = core.seqno.next();
         core.recent.commit(mutations, seqno + 1);
         let mut size = 0;
@@ -264,6 +272,7 @@ impl Engine for LsmEngine {
             };
         }
         core.publish(seqno);
+        drop(committing);
         let mut state = core.state.lock();
         state.memory += size;
         state
@@ -382,6 +391,7 @@ impl Core {
     /// key in it, each table would overlap all that come after it, which come in order. Merging
     /// would write them anew instead of moving them down.
     fn mark(&self, state: &State) {
+        let _committing = self.committing.lock();
         let seqno = self.seqno.next();
         for (name, tree) in &self.trees {
             let marker = Marker {
@@ -414,7 +424,7 @@ impl Core {
     fn write_checkpoints(&self) {
         self.work(
             |state| &mut state.write_error,
-            |state| state.writing.is_some(),
+            |_, state| state.writing.is_some(),
             |core| {
                 for (name, tree) in &core.trees {
                     tree.flush(&tree.get_flush_lock(), core.watermark(*name))?;
@@ -429,51 +439,22 @@ impl Core {
         );
     }
 
-    fn merge_tables(&self) {
-        self.work(
-            |state| &mut state.merge_error,
-            |state| state.is_merge_due,
-            |core| {
-                let mut state = core.state.lock();
-                (state.is_merge_due, state.is_merging) = (false, true);
-                drop(state);
-                let merged = core.merge_all();
-                let mut state = core.state.lock();
-                state.is_merging = false;
-                match merged {
-                    Err(error) if is_damage(&error) && core.tolerates.load(Ordering::Relaxed) => {
-                        tracing::error!(%error, "tables are not merged any more: one is damaged");
-                        state.is_unmergeable = true;
-                        Ok(())
-                    }
-                    merged => {
-                        state.is_merge_due |= merged.is_err();
-                        merged
-                    }
-                }
-            },
-        );
-    }
-
-    fn merge_all(&self) -> lsm_tree::Result<()> {
-        let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
-        for (name, tree) in &self.trees {
-            let mut version = None;
-            while version != Some(tree.current_version().id()) {
-                version = Some(tree.current_version().id());
-                tree.compact(strategy.clone(), self.watermark(*name))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Works whenever something is due, until the engine is closed or fails.
-    fn work(&self, slot: Slot, is_due: fn(&State) -> bool, run: fn(&Self) -> lsm_tree::Result<()>) {
+    fn work(
+        &self,
+        slot: Slot,
+        is_due: fn(&Self, &State) -> bool,
+        run: fn(&Self) -> lsm_tree::Result<()>,
+    ) {
         let _failed_if_it_panics = FailOnPanic { core: self, slot };
         loop {
             let mut state = self.state.lock();
-            while !is_due(&state) && !state.is_closing {
-                self.changed.wait(&mut state);
+            while !is_due(self, &state) && !state.is_closing {
+                match state.replaced.is_empty() {
+                    true => self.changed.wait(&mut state),
+                    // The end of a snapshot is not told.
+                    false => drop(self.changed.wait_for(&mut state, RETRY)),
+                }
             }
             if state.is_closing {
                 return;

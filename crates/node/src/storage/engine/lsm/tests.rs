@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use fader_chain::{EntryId, RangeContent};
 use fader_services::{CollectionId, Direction, KeyBuilder, Table, View};
+use lsm_tree::AbstractTree;
 
 use super::{LsmEngine, files};
 use crate::storage::engine::{Engine, Mutations, Tree, pairs};
@@ -483,6 +484,34 @@ fn values_that_no_snapshot_looks_for_are_merged_away() {
     };
     let (kept, looked_for) = (written(true), written(false));
     assert!(10 * kept < looked_for, "{kept} and {looked_for} bytes");
+}
+
+/// No commit comes after the merge.
+#[test]
+fn merged_tables_are_deleted_when_no_snapshot_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let mut snapshot = None;
+    for index in 1..8 {
+        let rows = puts(0..100, &index.to_string().repeat(100));
+        engine.commit(&pairs(&rows), id(index)).unwrap();
+        snapshot.get_or_insert_with(|| engine.snapshot());
+        engine.checkpoint().unwrap();
+        await_merges(&engine);
+    }
+    let tree = &engine.core.trees[&Tree::Registers];
+    let tables = || files(&folder.path().join("registers/tables")).len();
+    let alive = || tree.current_version().table_count();
+    assert!(alive() < 4 && alive() < tables());
+    assert!(!engine.core.state.lock().replaced.is_empty());
+    drop(snapshot);
+    while alive() < tables() {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        all(&*engine.snapshot(), Direction::Forward).unwrap().len(),
+        100 * TABLES.len()
+    );
 }
 
 /// Lists and tables with bytes changed, cut off and added: they are read or refused, and what is
