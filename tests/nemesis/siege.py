@@ -103,7 +103,7 @@ def attack_queues(chosen, _folder, cluster):
 class Buckets(Besieged):
     """One whose blocks go soon, and whose disks are small."""
 
-    FLAGS = ["--garbage-wait-s", "5", "--upload-lease-s", "20", "--block-reserve-mb", "16"]
+    FLAGS = ["--garbage-wait-s", "5", "--upload-lease-s", "20", "--block-reserve-mb", "128"]
 
     def flags(self, name):
         return [*super().flags(name), *self.FLAGS]

@@ -38,8 +38,8 @@ struct World {
     folder: tempfile::TempDir,
     /// What the processes speak that join.
     speaks: Version,
-    /// The node that has no room for blocks when it joins.
-    full: Option<&'static str>,
+    /// The node that is to leave so many bytes free when it joins.
+    full: Option<(&'static str, u64)>,
 }
 
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
@@ -136,8 +136,8 @@ impl World {
         };
         member.limits.s3.day_ms = DAY_MS;
         member.blocks.scrub_bytes_per_second = 1 << 30;
-        if self.full == Some(name) {
-            member.blocks.reserve_bytes = u64::MAX;
+        if let Some((_, reserve)) = self.full.filter(|(full, _)| *full == name) {
+            member.blocks.reserve_bytes = reserve;
         }
         let (place, folder) = (&self.place, self.folder.path());
         processes::join(place, folder, name, self.speaks, member, |_, _| {}).await
@@ -552,7 +552,7 @@ async fn what_a_full_member_refuses_does_not_fill_the_other() {
     let mut world = World::start().await;
     let (bucket, chain) = world.two_buckets().await[0];
     let [full, other] = world.members(chain);
-    world.full = Some(NAMES[full]);
+    world.full = Some((NAMES[full], u64::MAX));
     // Who goes away last is no head.
     for last in [other, full] {
         for at in [full + other - last, last] {
@@ -571,5 +571,32 @@ async fn what_a_full_member_refuses_does_not_fill_the_other() {
         let held = node.counters().blocks.blocks;
         assert!(held <= 2, "{held}");
     }
+    world.close().await;
+}
+
+/// It shows BSTORE-7.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_member_without_room_for_new_blocks_comes_back_with_all_that_it_missed() {
+    let mut world = World::start().await;
+    let (bucket, chain) = world.two_buckets().await[0];
+    world.fill(bucket, 3).await;
+    let [at, _] = world.members(chain);
+    // What is free is less than the reserve, and more than half of it.
+    let disk = rustix::fs::statvfs(world.folder.path()).unwrap();
+    let free = disk.f_bavail * disk.f_frsize;
+    world.full = Some((NAMES[at], free / 3 * 4));
+    let missed = async |others: &[Node]| {
+        for number in 3..10 {
+            let (key, bytes) = (format!("k{number}"), bytes_of(number, 2 * BLOCK));
+            put(&others[0], bucket, &key, &bytes).await;
+        }
+    };
+    world.without(at, missed).await;
+    let refused = async || {
+        let stored = store_in(&world.nodes[at], bucket, None, &bytes_of(0, BLOCK)).await;
+        matches!(stored, Err(Trouble::Unavailable(why)) if why.reason == Reason::BlocksFull)
+    };
+    until("the member serves, and is full", refused).await;
+    world.check_alone(chain, at, bucket, 10).await;
     world.close().await;
 }

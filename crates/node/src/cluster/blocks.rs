@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fader_chain::{NodeId, Role};
+use fader_chain::{Configuration, NodeId, Role};
 use fader_services::{ErrorCode, Reason};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use super::Cluster;
 use crate::member::refusal::{Kind, Refusal};
 use crate::peer::{BlockAsked, BlockTold};
-use crate::storage::blocks::{BlockBytes, BlockId};
+use crate::storage::blocks::{BlockBytes, BlockId, Origin};
 
 /// How long the others are waited for when the head holds a block.
 const OTHERS: Duration = Duration::from_secs(2);
@@ -78,57 +78,34 @@ impl Cluster {
     pub(crate) async fn spread(self: &Arc<Self>, bytes: BlockBytes) -> Result<(), Refusal> {
         let newest = self.configuration();
         let newest = newest.ok_or(Refusal::new(Kind::Elsewhere, Reason::NoMember))?;
-        let asked = Arc::new(BlockAsked::Hold(bytes.block(), bytes));
-        let mut asking = JoinSet::new();
-        let ask = |asking: &mut JoinSet<_>, node| {
-            let (cluster, asked) = (self.clone(), asked.clone());
-            asking.spawn_blocking(move || (node, cluster.ask_blocks(node, &asked)));
-        };
-        let judged = |(node, told): (NodeId, Option<BlockTold>)| {
-            if told == Some(BlockTold::Full) && newest.serving().any(|it| it == node) {
-                self.last_full.note(node);
-                return held(told);
-            }
-            match node == newest.head() {
-                true => held(told),
-                false => Ok(()),
-            }
+        let mut asking = Asking {
+            cluster: self,
+            newest: &newest,
+            asked: Arc::new(BlockAsked::Hold(bytes.block(), bytes)),
+            answers: JoinSet::new(),
+            is_held: false,
         };
         let first = self.last_full.member();
         let first = first.filter(|first| newest.serving().any(|it| it == *first));
         if let Some(first) = first {
-            ask(&mut asking, first);
-            match asking.join_next().await {
-                Some(Ok(told)) => judged(told)?,
-                Some(Err(_)) | None => return held(None),
-            }
+            asking.ask(first);
+            asking.hear().await?;
         }
         let members = newest.members.iter().map(|member| member.node);
         let others = members.filter(|node| Some(*node) != first);
-        others.for_each(|node| ask(&mut asking, node));
-        let mut is_held = first == Some(newest.head());
-        while !is_held {
-            match asking.join_next().await {
-                Some(Ok(told)) => {
-                    is_held = told.0 == newest.head();
-                    judged(told)?;
-                }
-                Some(Err(_)) | None => return held(None),
+        others.for_each(|node| asking.ask(node));
+        while !asking.is_held {
+            if !asking.hear().await? {
+                return held(None);
             }
         }
         let rest = async {
-            while let Some(told) = asking.join_next().await {
-                told.map_or(Ok(()), judged)?;
-            }
+            while asking.hear().await? {}
             Ok(())
         };
-        match tokio::time::timeout(OTHERS, rest).await {
-            Ok(judged) => judged,
-            Err(_) => {
-                asking.detach_all();
-                Ok(())
-            }
-        }
+        let told = tokio::time::timeout(OTHERS, rest).await;
+        asking.answers.detach_all();
+        told.unwrap_or(Ok(()))
     }
 
     /// Bytes of a block, of any member that has them; those that are here first. It blocks its
@@ -185,12 +162,57 @@ impl Cluster {
             let Some(BlockTold::Bytes(bytes)) = self.ask_blocks(other, &asked) else {
                 continue;
             };
-            match here.blocks.hold(BlockBytes::of(id, vec![bytes])) {
+            match here
+                .blocks
+                .hold(BlockBytes::of(id, vec![bytes]), Origin::Member)
+            {
                 Ok(()) => tracing::info!(block = %id, "a block was mended from another member"),
                 Err(error) => tracing::error!(%error, block = %id, "a block was not mended"),
             }
             return;
         }
+    }
+}
+
+/// Members that are asked to hold a block.
+struct Asking<'a> {
+    cluster: &'a Arc<Cluster>,
+    newest: &'a Configuration,
+    asked: Arc<BlockAsked>,
+    answers: JoinSet<(NodeId, Option<BlockTold>)>,
+    /// Whether the head holds it.
+    is_held: bool,
+}
+
+impl Asking<'_> {
+    fn ask(&mut self, node: NodeId) {
+        let (cluster, asked) = (self.cluster.clone(), self.asked.clone());
+        let ask = move || (node, cluster.ask_blocks(node, &asked));
+        self.answers.spawn_blocking(ask);
+    }
+
+    /// Waits for what the next one says. Says whether there was one.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the head does not hold it, or a serving member has no room (CB-3).
+    async fn hear(&mut self) -> Result<bool, Refusal> {
+        let (node, told) = match self.answers.join_next().await {
+            Some(Ok(answer)) => answer,
+            // It ended without an answer.
+            Some(Err(_)) => return Ok(true),
+            None => return Ok(false),
+        };
+        let serves = self.newest.serving().any(|it| it == node);
+        let is_full = serves && told == Some(BlockTold::Full);
+        if is_full {
+            self.cluster.last_full.note(node);
+        }
+        let is_head = node == self.newest.head();
+        if is_full || is_head {
+            held(told)?;
+        }
+        self.is_held |= is_head;
+        Ok(true)
     }
 }
 

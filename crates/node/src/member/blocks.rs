@@ -29,7 +29,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::clock;
 use crate::settings::BlockOptions;
 use crate::status::{BlockFigures, OpenError};
-use crate::storage::blocks::{BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, PutError};
+use crate::storage::blocks::{
+    BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, Origin, PutError,
+};
 use crate::storage::disk::Disk;
 use crate::storage::engine::Pair;
 
@@ -163,11 +165,11 @@ impl MemberBlocks {
         Ok(made)
     }
 
-    /// Makes a block durable.
+    /// Makes a block durable, whose bytes come from there.
     ///
     /// # Errors
     /// [`PutError`].
-    pub(crate) fn hold(&self, bytes: BlockBytes) -> Result<(), PutError> {
+    pub(crate) fn hold(&self, bytes: BlockBytes, origin: Origin) -> Result<(), PutError> {
         let is_closed = self.is_closed.read();
         if *is_closed {
             return Err(PutError::Ended);
@@ -177,7 +179,7 @@ impl MemberBlocks {
             code: error.code,
             words: error.to_string(),
         })?;
-        let upload = store.gathered(bytes)?;
+        let upload = store.gathered(bytes, origin)?;
         let answers = store.hold(vec![upload], self.now());
         answers.into_iter().collect()
     }

@@ -12,7 +12,7 @@ use fader_chain::{Configuration, NodeId};
 
 use super::blocks::MemberBlocks;
 use crate::peer::{BlockAsked, BlockTold, Outbox};
-use crate::storage::blocks::{BlockBytes, BlockId};
+use crate::storage::blocks::{BlockBytes, BlockId, Origin};
 
 /// Bytes that a chain may wait for.
 const LITTLE: u64 = 64 << 20;
@@ -62,7 +62,8 @@ impl Copying {
         }
         match outbox.ask_blocks(me, head, &BlockAsked::Fetch(id, None)) {
             Some(BlockTold::Bytes(bytes)) => {
-                if let Err(error) = blocks.hold(BlockBytes::of(id, vec![bytes])) {
+                let bytes = BlockBytes::of(id, vec![bytes]);
+                if let Err(error) = blocks.hold(bytes, Origin::Member) {
                     tracing::warn!(%error, block = %id, "a block was not copied");
                 }
                 self.copied += u64::from(size);

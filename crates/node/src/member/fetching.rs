@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::blocks::MemberBlocks;
 use crate::clock;
 use crate::peer::{BlockAsked, BlockTold, Outbox};
-use crate::storage::blocks::{BlockBytes, BlockId};
+use crate::storage::blocks::{BlockBytes, BlockId, Origin};
 
 /// Blocks that do not come until it is looked again: another member may have them by then.
 const FAILED_MAX: usize = 4;
@@ -166,7 +166,8 @@ impl Fetching {
 
     /// The bytes that are durable then; none when they are not.
     fn hold(&self, id: BlockId, bytes: &Bytes) -> usize {
-        match self.blocks.hold(BlockBytes::of(id, vec![bytes.clone()])) {
+        let block = BlockBytes::of(id, vec![bytes.clone()]);
+        match self.blocks.hold(block, Origin::Member) {
             Ok(()) => bytes.len(),
             Err(error) => {
                 tracing::warn!(%error, block = %id, "a block that was fetched was not stored");

@@ -9,7 +9,7 @@ use fader_services::{ErrorCode, blocks};
 
 use super::state::Shared;
 use crate::peer::{BlockAsked, BlockTold};
-use crate::storage::blocks::{BlockId, PutError, ReadError};
+use crate::storage::blocks::{BlockId, Origin, PutError, ReadError};
 
 /// Blocks of one list.
 const PAGE: usize = 1024;
@@ -23,7 +23,7 @@ impl Shared {
                     return failed(cause.code(), &cause);
                 }
                 let held = match bytes.block() == *block {
-                    true => self.blocks.hold(bytes.clone()),
+                    true => self.blocks.hold(bytes.clone(), Origin::Client),
                     false => Err(PutError::Differs(block.id)),
                 };
                 match held {

@@ -10,7 +10,7 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::member::Folder;
 use crate::settings::Settings;
-use crate::storage::blocks::BlockBytes;
+use crate::storage::blocks::{BlockBytes, Origin};
 
 /// A state that a member shows has the row of a block.
 fn put_row(member: &Member, applied: EntryId, id: u128) {
@@ -75,7 +75,8 @@ fn bytes_without_a_row_go_when_they_are_older_than_a_lease() {
         if !came {
             for id in [7, 8] {
                 let bytes = BlockBytes::of(BlockId(id), vec![vec![1].into()]);
-                member.blocks().hold(bytes).expect("there is room");
+                let held = member.blocks().hold(bytes, Origin::Client);
+                held.expect("there is room");
             }
         }
         came = true;

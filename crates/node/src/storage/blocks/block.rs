@@ -85,6 +85,15 @@ impl BlockBytes {
     }
 }
 
+/// Where the bytes of a block come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Of a client: they leave the whole reserve free.
+    Client,
+    /// Of another member, which has them: they leave half of the reserve free (BSTORE-7).
+    Member,
+}
+
 /// Bytes of a file that are not as they were written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} is damaged at offset {offset}: {what}", path.display())]

@@ -25,6 +25,8 @@
 //!   their end.
 //! - BSTORE-6 of a block's copies the one in the newest segment counts, so a repair goes to a newer
 //!   segment than the damage.
+//! - BSTORE-7 bytes that another member holds may take half of the reserve. So a member that was
+//!   away finds room for them, though its log or its dead blocks take more disk than the others'.
 //!
 //! Deliberately absent: rows, leases, and which blocks are free. The caller says. A removal is
 //! known in memory only: after a start the caller removes again what no row names.
@@ -47,7 +49,8 @@ mod sums;
 mod upload;
 
 pub use block::{
-    BLOCK_BYTES_MAX, Bad, Block, BlockBytes, BlockId, Damage, DiskError, PutError, ReadError,
+    BLOCK_BYTES_MAX, Bad, Block, BlockBytes, BlockId, Damage, DiskError, Origin, PutError,
+    ReadError,
 };
 pub use reclaim::Reclaimed;
 pub use recovery::BlockRecovery;

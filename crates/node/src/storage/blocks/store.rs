@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::block::{Block, BlockBytes, BlockId, Damage, DiskError, PutError, ReadError};
+use super::block::{Block, BlockBytes, BlockId, Damage, DiskError, Origin, PutError, ReadError};
 use super::budget::Budget;
 use super::buffers::Buffers;
 use super::files::{self, Reading};
@@ -31,8 +31,18 @@ pub struct BlockSettings {
     pub segment_bytes: u32,
     /// Bytes of memory that all uploads may have.
     pub memory_bytes: u64,
-    /// Bytes of the disk that blocks leave free.
+    /// Bytes of the disk that blocks of clients leave free; those of other members leave half.
     pub reserve_bytes: u64,
+}
+
+impl BlockSettings {
+    /// Bytes that blocks of the origin leave free (BSTORE-7).
+    fn left_free(&self, origin: Origin) -> u64 {
+        match origin {
+            Origin::Client => self.reserve_bytes,
+            Origin::Member => self.reserve_bytes / 2,
+        }
+    }
 }
 
 impl Default for BlockSettings {
@@ -162,9 +172,7 @@ impl Blocks {
             Known::Wanted => {}
         }
         let upload = Upload::begin(block, &self.budget)?;
-        if self.room()? < u64::from(block_size(block.size)) {
-            return Err(PutError::Full);
-        }
+        self.take_room(&mut self.free(), &block, upload.origin())?;
         Ok(Some(upload))
     }
 
@@ -172,11 +180,9 @@ impl Blocks {
     ///
     /// # Errors
     /// [`PutError::Size`], [`PutError::Full`].
-    pub fn gathered(&self, bytes: BlockBytes) -> Result<Upload, PutError> {
-        let upload = Upload::of(bytes)?;
-        if self.room()? < u64::from(block_size(upload.block().size)) {
-            return Err(PutError::Full);
-        }
+    pub fn gathered(&self, bytes: BlockBytes, origin: Origin) -> Result<Upload, PutError> {
+        let upload = Upload::of(bytes, origin)?;
+        self.take_room(&mut self.free(), &upload.block(), origin)?;
         Ok(upload)
     }
 
@@ -219,7 +225,7 @@ impl Blocks {
     }
 
     fn commit(&self, writer: &mut Writer, group: Vec<Waiting>) {
-        let mut room = self.room();
+        let mut free = self.free();
         let mut written = Written::new();
         let mut ids = BTreeSet::new();
         for mut waiting in group {
@@ -228,7 +234,7 @@ impl Blocks {
                 self.queue.lock().push(waiting);
                 continue;
             }
-            match self.add(writer, &mut waiting, &mut room, &mut written) {
+            match self.add(writer, &mut waiting, &mut free, &mut written) {
                 Ok(Some(place)) => written.push((waiting, place)),
                 Ok(None) => waiting.answer(Ok(())),
                 Err(error) => waiting.answer(Err(error)),
@@ -251,7 +257,7 @@ impl Blocks {
         &self,
         writer: &mut Writer,
         waiting: &mut Waiting,
-        room: &mut Result<u64, PutError>,
+        free: &mut Result<u64, PutError>,
         written: &mut Written,
     ) -> Result<Option<Place>, PutError> {
         let block = waiting.gathered.block;
@@ -260,9 +266,7 @@ impl Blocks {
             Known::Other => return Err(PutError::Differs(block.id)),
             Known::Wanted => {}
         }
-        let size = u64::from(block_size(block.size));
-        let left = room.as_mut().map_err(|error| error.clone())?;
-        *left = left.checked_sub(size).ok_or(PutError::Full)?;
+        self.take_room(free, &block, waiting.gathered.origin)?;
         let open = self.open_for(writer, &block, written)?;
         let (id, synced) = (open.id(), open.synced());
         let gathered = &mut waiting.gathered;
@@ -352,11 +356,24 @@ impl Blocks {
         }
     }
 
-    /// Bytes that blocks may still take.
-    fn room(&self) -> Result<u64, PutError> {
+    /// Bytes that are free on the disk.
+    fn free(&self) -> Result<u64, PutError> {
         let free = self.disk.bytes_free(&self.folder);
-        let free = free.map_err(|error| DiskError::new("measuring", &self.folder, &error))?;
-        Ok(free.saturating_sub(self.settings.reserve_bytes))
+        Ok(free.map_err(|error| DiskError::new("measuring", &self.folder, &error))?)
+    }
+
+    /// Takes room for a block of what is free, which may be less than its origin leaves free.
+    fn take_room(
+        &self,
+        free: &mut Result<u64, PutError>,
+        block: &Block,
+        origin: Origin,
+    ) -> Result<(), PutError> {
+        let free = free.as_mut().map_err(|error| error.clone())?;
+        let left = free.checked_sub(u64::from(block_size(block.size)));
+        let left = left.filter(|left| self.settings.left_free(origin) <= *left);
+        *free = left.ok_or(PutError::Full)?;
+        Ok(())
     }
 
     /// Whether the block is held, with no damage that is known.

@@ -16,8 +16,8 @@ use super::pace::Pace;
 use super::segment::Segment;
 use super::sums::{piece_sums, whole_sum};
 use super::{
-    BLOCK_BYTES_MAX, Block, BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, PIECE_BYTES,
-    PutError, ReadError, Scrub,
+    BLOCK_BYTES_MAX, Block, BlockBytes, BlockId, BlockRecovery, BlockSettings, Blocks, Origin,
+    PIECE_BYTES, PutError, ReadError, Scrub,
 };
 use crate::storage::disk::{Disk, RealDisk, SyncSite};
 use crate::support::SimulatedDisk;
@@ -218,7 +218,7 @@ fn a_block_that_comes_in_small_and_large_parts_is_read_as_it_was() {
     }
     let whole = BlockBytes::of(BlockId(1), parts);
     assert_eq!(whole.block(), Block::of(BlockId(1), &bytes));
-    let upload = blocks.gathered(whole).unwrap();
+    let upload = blocks.gathered(whole, Origin::Client).unwrap();
     blocks.hold(vec![upload], NOW).remove(0).unwrap();
     assert_eq!(blocks.read(BlockId(1), 0..400_000).unwrap(), bytes);
     let range = blocks.read(BlockId(1), 65_530..200_001).unwrap();
@@ -375,6 +375,36 @@ fn below_the_reserve_blocks_are_refused_and_space_can_be_reclaimed() {
     for id in [2, 5, 6, 7, 12] {
         assert_eq!(whole(&again, id, 1000).unwrap(), content(id, 1000));
     }
+}
+
+/// It shows BSTORE-7.
+#[test]
+fn bytes_of_another_member_may_take_half_of_the_reserve() {
+    let disk = new_disk();
+    let settings = BlockSettings {
+        reserve_bytes: 4000,
+        ..SETTINGS
+    };
+    let (blocks, _) = open_with(&disk, settings);
+    let begin = |id, origin| {
+        let bytes = BlockBytes::of(BlockId(id), vec![content(id, 300).into()]);
+        blocks.gathered(bytes, origin)
+    };
+    // Both were begun when there was room. They are written in one group.
+    let early = [Origin::Client, Origin::Member].map(|origin| begin(origin as u128, origin));
+    disk.set_bytes_free(Some(4000));
+    assert_eq!(begin(2, Origin::Client).unwrap_err(), PutError::Full);
+    let early = early.map(Result::unwrap).into_iter().collect();
+    assert_eq!(blocks.hold(early, NOW), [Err(PutError::Full), Ok(())]);
+    // The other half is for the log, the engine and what frees space.
+    let least = 2000 + block_size(300) as usize;
+    disk.set_bytes_free(Some(least));
+    let last = begin(2, Origin::Member).unwrap();
+    disk.set_bytes_free(Some(least - 1));
+    assert_eq!(begin(3, Origin::Member).unwrap_err(), PutError::Full);
+    assert_eq!(blocks.hold(vec![last], NOW), [Err(PutError::Full)]);
+    assert_eq!(blocks.counters().blocks, 1);
+    assert_eq!(whole(&blocks, 1, 300).unwrap(), content(1, 300));
 }
 
 /// Four blocks, the first three in a sealed segment.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::block::{BLOCK_BYTES_MAX, Block, BlockBytes, PutError};
+use super::block::{BLOCK_BYTES_MAX, Block, BlockBytes, Origin, PutError};
 use super::budget::Budget;
 use super::format::block_size;
 use super::sums::{piece_sums, whole_sum};
@@ -15,6 +15,7 @@ use super::sums::{piece_sums, whole_sum};
 /// held.
 pub struct Upload {
     block: Block,
+    origin: Origin,
     /// What has come of the block.
     parts: Vec<Bytes>,
     came: u64,
@@ -36,6 +37,7 @@ impl fmt::Debug for Upload {
 /// A whole block, compared with what was told of it.
 pub(super) struct Gathered {
     pub(super) block: Block,
+    pub(super) origin: Origin,
     pub(super) sums: Vec<u32>,
     pub(super) parts: Vec<Bytes>,
     _memory: Option<Memory>,
@@ -67,6 +69,7 @@ impl Upload {
         };
         Ok(Upload {
             block,
+            origin: Origin::Client,
             parts: Vec::new(),
             came: 0,
             sums: None,
@@ -75,13 +78,14 @@ impl Upload {
     }
 
     /// A block of bytes that are all there, which are not copied. Their memory is the caller's.
-    pub(super) fn of(bytes: BlockBytes) -> Result<Upload, PutError> {
+    pub(super) fn of(bytes: BlockBytes, origin: Origin) -> Result<Upload, PutError> {
         let BlockBytes { block, parts, sums } = bytes;
         if !(1..=BLOCK_BYTES_MAX).contains(&block.size) {
             return Err(PutError::Size(block.size));
         }
         Ok(Upload {
             block,
+            origin,
             parts,
             came: u64::from(block.size),
             sums: Some(sums),
@@ -93,6 +97,11 @@ impl Upload {
     #[must_use]
     pub fn block(&self) -> Block {
         self.block
+    }
+
+    /// Where its bytes come from.
+    pub(super) fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// Takes the bytes that follow.
@@ -133,6 +142,7 @@ impl Upload {
         };
         Ok(Gathered {
             block: self.block,
+            origin: self.origin,
             sums,
             parts: self.parts,
             _memory: self._memory,
