@@ -581,10 +581,10 @@ async fn a_member_without_room_for_new_blocks_comes_back_with_all_that_it_missed
     let (bucket, chain) = world.two_buckets().await[0];
     world.fill(bucket, 3).await;
     let [at, _] = world.members(chain);
-    // What is free is less than the reserve, and more than half of it.
+    // What is free is less than the reserve, and more than three quarters of it.
     let disk = rustix::fs::statvfs(world.folder.path()).unwrap();
     let free = disk.f_bavail * disk.f_frsize;
-    world.full = Some((NAMES[at], free / 3 * 4));
+    world.full = Some((NAMES[at], free / 7 * 8));
     let missed = async |others: &[Node]| {
         for number in 3..10 {
             let (key, bytes) = (format!("k{number}"), bytes_of(number, 2 * BLOCK));

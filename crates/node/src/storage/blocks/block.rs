@@ -90,7 +90,7 @@ impl BlockBytes {
 pub enum Origin {
     /// Of a client: they leave the whole reserve free.
     Client,
-    /// Of another member, which has them: they leave half of the reserve free (BSTORE-7).
+    /// Of another member, which has them: they leave three quarters of the reserve free (BSTORE-7).
     Member,
 }
 

@@ -31,7 +31,7 @@ pub struct BlockSettings {
     pub segment_bytes: u32,
     /// Bytes of memory that all uploads may have.
     pub memory_bytes: u64,
-    /// Bytes of the disk that blocks of clients leave free; those of other members leave half.
+    /// Bytes of the disk that blocks of clients leave free; those of other members three quarters.
     pub reserve_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl BlockSettings {
     fn left_free(&self, origin: Origin) -> u64 {
         match origin {
             Origin::Client => self.reserve_bytes,
-            Origin::Member => self.reserve_bytes / 2,
+            Origin::Member => self.reserve_bytes - self.reserve_bytes / 4,
         }
     }
 }
