@@ -4,17 +4,20 @@ use super::ends::Ends;
 use super::explore::{Found, Limits, Outcome};
 use super::table::Numbers;
 
-/// What can be searched.
-pub(super) trait Searched {
+/// What goes on by steps.
+pub(super) trait Stepped {
     type State;
     type Step: Copy + std::fmt::Debug;
-
-    fn first(&self) -> Self::State;
 
     /// The steps that can be taken from a state.
     fn steps(&self, state: &Self::State) -> Vec<Self::Step>;
 
     fn take(&self, state: &Self::State, step: Self::Step) -> Self::State;
+}
+
+/// What can be searched.
+pub(super) trait Searched: Stepped {
+    fn first(&self) -> Self::State;
 
     /// What is wrong with a state.
     fn check(&self, state: &Self::State) -> Result<(), String>;
