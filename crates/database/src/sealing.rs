@@ -102,9 +102,9 @@ impl SealingKey {
         let receiver = PublicKey::from(to.0);
         let wrapping = wrapping(&own, &receiver, &public, &receiver)?;
         let sealed = seal(&wrapping, key, &self.wrap_data(database), entropy)?;
-        let wrapped = hex(&[public.as_bytes(), &sealed[..]].concat());
+        let wrapped = const_hex::encode([public.as_bytes(), &sealed[..]].concat());
         let proof = seal(&cipher(key), b"", &self.proof_data(database, to), entropy)?;
-        let proof = hex(&proof);
+        let proof = const_hex::encode(proof);
         self.grants.insert(to, Grant { wrapped, proof });
         Ok(())
     }
@@ -486,19 +486,10 @@ fn too_large() -> Error {
     Error::new(ErrorKind::Invalid, "too many bytes to be sealed")
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn unhex_all(text: &str) -> Option<Vec<u8>> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hex || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let pairs = (0..text.len()).step_by(2);
-    pairs
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
-        .collect()
+    // Digits alone: it would take a prefix, too.
+    const_hex::decode(text).ok().filter(|_| is_hex)
 }
 
 fn unhex(text: &str) -> Option<[u8; KEY_BYTES]> {

@@ -62,8 +62,7 @@ pub struct File {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    let digits = Sha256::digest(bytes);
-    digits.iter().map(|byte| format!("{byte:02x}")).collect()
+    const_hex::encode(Sha256::digest(bytes))
 }
 
 impl File {

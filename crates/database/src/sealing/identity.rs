@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
-use super::{KEY_BYTES, hex, unhex};
+use super::{KEY_BYTES, unhex};
 
 /// The secret of one who may read and write encrypted collections. It is wiped from memory, and
 /// never shown.
@@ -29,7 +29,7 @@ impl Identity {
 
     /// The secret as text, to be kept where only its owner reads.
     pub fn reveal(&self) -> Zeroizing<String> {
-        Zeroizing::new(hex(self.0.as_bytes()))
+        Zeroizing::new(const_hex::encode(self.0.as_bytes()))
     }
 
     /// The identity of [`Identity::reveal`]'s text; none for any other.
@@ -52,7 +52,7 @@ pub struct PublicIdentity(pub(super) [u8; KEY_BYTES]);
 
 impl fmt::Display for PublicIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&const_hex::encode(self.0))
     }
 }
 

@@ -3,15 +3,25 @@
 /// The steps that are due, and the states that are ends.
 #[derive(Default)]
 pub(super) struct Ends {
-    /// Where each step leads, and where from.
-    steps: Vec<(u32, u32)>,
+    /// By a state's number: the place of its first step. Those of later states follow.
+    firsts: Vec<u32>,
+    /// Where each step leads.
+    targets: Vec<u32>,
     ends: Vec<u32>,
 }
 
 impl Ends {
-    /// A step that is due leads from one state to another.
+    /// A step that is due leads from one state to another. Steps of a lower number come before.
     pub(super) fn step(&mut self, from: u32, to: u32) {
-        self.steps.push((to, from));
+        self.begin(from as usize);
+        self.targets.push(to);
+    }
+
+    /// The states up to this one have no more steps before its own.
+    fn begin(&mut self, state: usize) {
+        if self.firsts.len() <= state {
+            self.firsts.resize(state + 1, self.targets.len() as u32);
+        }
     }
 
     /// A state is an end.
@@ -20,29 +30,21 @@ impl Ends {
     }
 
     /// The first of so many states from which no end is reached.
-    pub(super) fn lost(&self, states: usize) -> Option<u32> {
-        let mut from = vec![0_u32; states + 1];
-        for (to, _) in &self.steps {
-            from[*to as usize + 1] += 1;
-        }
-        for state in 0..states {
-            from[state + 1] += from[state];
-        }
-        let mut free = from.clone();
-        let mut before = vec![0_u32; self.steps.len()];
-        for (to, state) in &self.steps {
-            let place = &mut free[*to as usize];
-            before[*place as usize] = *state;
-            *place += 1;
-        }
+    ///
+    /// Steps lead to higher numbers for the most part. So a few rounds from the highest number to
+    /// the lowest find all, and no step is kept a second time by where it leads.
+    pub(super) fn lost(&mut self, states: usize) -> Option<u32> {
+        self.begin(states);
         let mut leads = vec![false; states];
-        let mut known = self.ends.clone();
-        known.iter().for_each(|end| leads[*end as usize] = true);
-        while let Some(state) = known.pop() {
-            let range = from[state as usize] as usize..from[state as usize + 1] as usize;
-            for state in &before[range] {
-                if !std::mem::replace(&mut leads[*state as usize], true) {
-                    known.push(*state);
+        self.ends.iter().for_each(|end| leads[*end as usize] = true);
+        let mut is_new = true;
+        while std::mem::take(&mut is_new) {
+            for state in (0..states).rev() {
+                let range = self.firsts[state] as usize..self.firsts[state + 1] as usize;
+                let mut targets = self.targets[range].iter();
+                if !leads[state] && targets.any(|to| leads[*to as usize]) {
+                    leads[state] = true;
+                    is_new = true;
                 }
             }
         }

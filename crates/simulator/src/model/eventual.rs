@@ -176,9 +176,6 @@ impl Model {
 }
 
 impl Searched for Model {
-    type State = State;
-    type Step = Step;
-
     fn first(&self) -> State {
         let scope = &self.scope;
         State {
@@ -200,14 +197,6 @@ impl Searched for Model {
             remakes: u8::from(scope.remakes),
             broken: None,
         }
-    }
-
-    fn steps(&self, state: &State) -> Vec<Step> {
-        self.possible(state)
-    }
-
-    fn take(&self, state: &State, step: Step) -> State {
-        self.after(state, step)
     }
 
     fn check(&self, state: &State) -> Result<(), String> {

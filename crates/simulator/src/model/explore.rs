@@ -1,12 +1,14 @@
 //! Breadth-first search over the states of a scenario.
 
+use std::collections::VecDeque;
+
 use fader_chain::Guards;
 
 use super::actions::Action;
 use super::ends::Ends;
 use super::scenarios::{PreparedScenario, Scenario};
-use super::table::{Table, hash};
-use super::world::{State, World};
+use super::table::{Numbers, hash};
+use super::world::{PackedState, State, World};
 
 /// When a search is cut off.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,7 @@ pub fn explore(scenario: &Scenario, guards: &Guards, limits: Limits) -> Found {
             sizes: String::new(),
         },
         steps: Vec::new(),
-        visited: Table::new(),
+        visited: Numbers::new(),
         ends: scenario.bytes.map(|_| Ends::default()),
     };
     let searched = search.run(&mut world, limits);
@@ -87,7 +89,7 @@ struct Search {
     found: Found,
     /// By a state's number: the state before, and the place of the step among those it allows.
     steps: Vec<(u32, u16)>,
-    visited: Table<u32>,
+    visited: Numbers,
     /// In scenarios from every state of which an end is to be reached: the steps that are due.
     ends: Option<Ends>,
 }
@@ -100,31 +102,31 @@ impl Search {
             at: 0,
             last: None,
         })?;
-        self.visited.insert(hash(&first), 0);
+        self.visited.put(hash(&first));
         self.steps.push((0, 0));
-        let mut frontier = vec![(0, first)];
-        let mut next = Vec::new();
-        loop {
-            for (number, state) in frontier.drain(..) {
-                self.expand(world, number, &state, &mut next)?;
-                if limits.states <= self.steps.len() {
-                    return Ok(false);
-                }
+        // By number: each state is behind those that were found before.
+        let mut frontier = VecDeque::from([world.pack(&first)]);
+        let mut level = 1;
+        let mut number = 0;
+        while let Some(state) = frontier.pop_front() {
+            if number == level {
+                self.found.depth += 1;
+                level = self.visited.len();
             }
-            if next.is_empty() {
-                return self.check_ends();
+            let state = world.unpack(&state);
+            self.expand(world, number as u32, &state, &mut frontier)?;
+            if limits.states <= self.visited.len() {
+                return Ok(false);
             }
-            self.found.depth += 1;
-            std::mem::swap(&mut frontier, &mut next);
+            number += 1;
         }
+        self.check_ends()
     }
 
     /// From every state an end is reached, where one is to be.
-    fn check_ends(&self) -> Result<bool, Violation> {
-        let lost = self
-            .ends
-            .as_ref()
-            .and_then(|ends| ends.lost(self.steps.len()));
+    fn check_ends(&mut self) -> Result<bool, Violation> {
+        let states = self.visited.len();
+        let lost = self.ends.as_mut().and_then(|ends| ends.lost(states));
         match lost {
             None => Ok(true),
             Some(at) => Err(Violation {
@@ -140,7 +142,7 @@ impl Search {
         world: &mut World,
         number: u32,
         state: &State,
-        next: &mut Vec<(u32, State)>,
+        frontier: &mut VecDeque<PackedState>,
     ) -> Result<(), Violation> {
         if let Some(ends) = self.ends.as_mut().filter(|_| world.is_end(state)) {
             ends.end(number);
@@ -158,16 +160,11 @@ impl Search {
             let is_due = world.is_due(action);
             is_at_rest &= !is_due;
             self.found.transitions += 1;
-            let fresh = self.steps.len() as u32;
-            let key = hash(&after);
-            let reached = match self.visited.insert(key, fresh) {
-                true => {
-                    self.steps.push((number, place as u16));
-                    next.push((fresh, after));
-                    fresh
-                }
-                false => self.visited.get(key).unwrap_or(fresh),
-            };
+            let (reached, is_new) = self.visited.put(hash(&after));
+            if is_new {
+                self.steps.push((number, place as u16));
+                frontier.push_back(world.pack(&after));
+            }
             if let Some(ends) = self.ends.as_mut().filter(|_| is_due) {
                 ends.step(number, reached);
             }

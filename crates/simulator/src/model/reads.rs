@@ -172,9 +172,6 @@ impl Model {
 }
 
 impl Searched for Model {
-    type State = State;
-    type Step = Step;
-
     fn first(&self) -> State {
         let member = Member {
             applied: 0,
@@ -197,14 +194,6 @@ impl Searched for Model {
             heads: self.scope.heads,
             broken: None,
         }
-    }
-
-    fn steps(&self, state: &State) -> Vec<Step> {
-        self.possible(state)
-    }
-
-    fn take(&self, state: &State, step: Step) -> State {
-        self.after(state, step)
     }
 
     fn check(&self, state: &State) -> Result<(), String> {

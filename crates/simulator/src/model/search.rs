@@ -2,19 +2,22 @@
 
 use super::ends::Ends;
 use super::explore::{Found, Limits, Outcome};
-use super::table::Table;
+use super::table::Numbers;
 
-/// What can be searched.
-pub(super) trait Searched {
+/// What goes on by steps.
+pub(super) trait Stepped {
     type State;
     type Step: Copy + std::fmt::Debug;
-
-    fn first(&self) -> Self::State;
 
     /// The steps that can be taken from a state.
     fn steps(&self, state: &Self::State) -> Vec<Self::Step>;
 
     fn take(&self, state: &Self::State, step: Self::Step) -> Self::State;
+}
+
+/// What can be searched.
+pub(super) trait Searched: Stepped {
+    fn first(&self) -> Self::State;
 
     /// What is wrong with a state.
     fn check(&self, state: &Self::State) -> Result<(), String>;
@@ -34,7 +37,7 @@ pub(super) fn search<M: Searched>(model: &M, limits: Limits) -> Found {
     let mut search = Search {
         model,
         steps: Vec::new(),
-        visited: Table::new(),
+        visited: Numbers::new(),
         ends: Ends::default(),
         transitions: 0,
         depth: 0,
@@ -66,7 +69,7 @@ struct Search<'a, M: Searched> {
     model: &'a M,
     /// By a state's number: the state before, and the step from it; none of the first.
     steps: Vec<Option<(u32, M::Step)>>,
-    visited: Table<u32>,
+    visited: Numbers,
     ends: Ends,
     transitions: usize,
     depth: usize,
@@ -76,7 +79,7 @@ impl<M: Searched> Search<'_, M> {
     /// Level by level; whether it came to the end.
     fn run(&mut self, limits: Limits) -> Result<bool, (String, u32)> {
         let first = self.model.first();
-        self.visited.insert(self.model.key(&first), 0);
+        self.visited.put(self.model.key(&first));
         self.steps.push(None);
         let mut frontier = vec![(0, first)];
         let mut next = Vec::new();
@@ -108,16 +111,11 @@ impl<M: Searched> Search<'_, M> {
         for step in self.model.steps(state) {
             let after = self.model.take(state, step);
             self.transitions += 1;
-            let key = self.model.key(&after);
-            let fresh = self.steps.len() as u32;
-            let reached = match self.visited.insert(key, fresh) {
-                true => {
-                    self.steps.push(Some((number, step)));
-                    next.push((fresh, after));
-                    fresh
-                }
-                false => self.visited.get(key).unwrap_or(fresh),
-            };
+            let (reached, is_new) = self.visited.put(self.model.key(&after));
+            if is_new {
+                self.steps.push(Some((number, step)));
+                next.push((reached, after));
+            }
             if self.model.is_due(step) {
                 self.ends.step(number, reached);
             }

@@ -85,7 +85,7 @@ impl<V: Copy + Default> Table<V> {
     /// The slot of `key`, or the one where it belongs; a free slot has the key 0.
     fn slot(&self, key: u64) -> usize {
         let mask = self.slots.len() - 1;
-        let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize & mask;
+        let mut at = spread(key) & mask;
         while self.slots[at].0 != 0 && self.slots[at].0 != key {
             at = (at + 1) & mask;
         }
@@ -124,30 +124,93 @@ fn stored(key: u64) -> u64 {
     key.wrapping_add(1).max(1)
 }
 
+/// Hashes by number, in the order in which they came. One takes 8 bytes, and 7 to 13 of slots.
+pub(super) struct Numbers {
+    keys: Vec<u64>,
+    /// Numbers by hash; open addressing.
+    slots: Vec<u32>,
+}
+
+impl Numbers {
+    const FREE: u32 = u32::MAX;
+
+    pub(super) fn new() -> Self {
+        Numbers {
+            keys: Vec::new(),
+            slots: vec![Self::FREE; 1 << 10],
+        }
+    }
+
+    /// The number of `key`, and whether it is a new one.
+    pub(super) fn put(&mut self, key: u64) -> (u32, bool) {
+        if self.slots.len() * 3 < self.keys.len() * 5 {
+            self.grow();
+        }
+        let at = self.slot(key);
+        if self.slots[at] != Self::FREE {
+            return (self.slots[at], false);
+        }
+        let number = self.keys.len() as u32;
+        self.slots[at] = number;
+        self.keys.push(key);
+        (number, true)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The slot of `key`, or the free one where it belongs.
+    fn slot(&self, key: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = spread(key) & mask;
+        while self.slots[at] != Self::FREE && self.keys[self.slots[at] as usize] != key {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The old slots go before the new ones come.
+    fn grow(&mut self) {
+        let slots = self.slots.len() * 2;
+        self.slots = Vec::new();
+        self.slots.resize(slots, Self::FREE);
+        for (number, key) in self.keys.iter().enumerate() {
+            let mut at = spread(*key) & (slots - 1);
+            while self.slots[at] != Self::FREE {
+                at = (at + 1) & (slots - 1);
+            }
+            self.slots[at] = number as u32;
+        }
+    }
+}
+
+/// A key that is spread over slots.
+fn spread(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize
+}
+
 /// Values by number. Two values with one hash are one.
 pub(super) struct Pool<T> {
     items: Vec<T>,
-    numbers: Table<u32>,
+    numbers: Numbers,
 }
 
 impl<T: Hash> Pool<T> {
     pub(super) fn new() -> Self {
         Pool {
             items: Vec::new(),
-            numbers: Table::new(),
+            numbers: Numbers::new(),
         }
     }
 
     /// The number of `item`, and whether it is a new one.
     pub(super) fn put(&mut self, item: T) -> (u32, bool) {
-        let key = hash(&item);
-        if let Some(number) = self.numbers.get(key) {
-            return (number, false);
+        let (number, is_new) = self.numbers.put(hash(&item));
+        if is_new {
+            self.items.push(item);
         }
-        let number = self.items.len() as u32;
-        self.numbers.insert(key, number);
-        self.items.push(item);
-        (number, true)
+        (number, is_new)
     }
 
     pub(super) fn len(&self) -> usize {

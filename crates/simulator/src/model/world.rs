@@ -51,6 +51,16 @@ pub(super) struct State {
     pub(super) budget: Budget,
 }
 
+/// A state that waits for its turn: what is under way is kept once.
+#[derive(Clone, Copy)]
+pub(super) struct PackedState {
+    nodes: [u32; MEMBERS_MAX],
+    links: u32,
+    ledger: u32,
+    coordinator: u32,
+    budget: Budget,
+}
+
 /// What the coordinator knows.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Coordinator {
@@ -100,6 +110,8 @@ pub(super) struct World {
     pub(super) briefs: Vec<MemberSummary>,
     pub(super) packets: Pool<Packet>,
     pub(super) queues: Queues,
+    /// What is under way between all members.
+    links: Pool<Links>,
     pub(super) ledgers: Pool<Ledger>,
     pub(super) coordinators: Pool<Coordinator>,
     pub(super) configurations: Pool<Arc<Configuration>>,
@@ -123,6 +135,7 @@ impl World {
             briefs: Vec::new(),
             packets: Pool::new(),
             queues: Queues::new(),
+            links: Pool::new(),
             ledgers: Pool::new(),
             coordinators: Pool::new(),
             configurations: Pool::new(),
@@ -190,6 +203,26 @@ impl World {
         }
         self.observe(&state.clone(), &mut state)?;
         self.begin(state, &scenario.prelude)
+    }
+
+    pub(super) fn pack(&mut self, state: &State) -> PackedState {
+        PackedState {
+            nodes: state.nodes,
+            links: self.links.put(state.links).0,
+            ledger: state.ledger,
+            coordinator: state.coordinator,
+            budget: state.budget,
+        }
+    }
+
+    pub(super) fn unpack(&self, packed: &PackedState) -> State {
+        State {
+            nodes: packed.nodes,
+            links: self.links[packed.links],
+            ledger: packed.ledger,
+            coordinator: packed.coordinator,
+            budget: packed.budget,
+        }
     }
 
     /// How many members there are.
@@ -541,11 +574,12 @@ impl World {
     /// How many values of each kind there are, to find what makes a search large.
     pub(super) fn sizes(&self) -> String {
         format!(
-            "{} members' states, {} outcomes, {} messages, {} queues, {} ledgers",
+            "{} members' states, {} outcomes, {} messages, {} queues in {} sets, {} ledgers",
             self.nodes.len(),
             self.outcomes.len(),
             self.packets.len(),
             self.queues.len(),
+            self.links.len(),
             self.ledgers.len()
         )
     }

@@ -5,19 +5,8 @@ use crate::model::search::Searched;
 use crate::model::table::hash;
 
 impl Searched for Model {
-    type State = State;
-    type Step = Step;
-
     fn first(&self) -> State {
         self.begin()
-    }
-
-    fn steps(&self, state: &State) -> Vec<Step> {
-        self.possible(state)
-    }
-
-    fn take(&self, state: &State, step: Step) -> State {
-        self.after(state, step)
     }
 
     fn check(&self, state: &State) -> Result<(), String> {

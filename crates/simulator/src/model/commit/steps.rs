@@ -13,6 +13,7 @@ use super::{
     BUCKET, Effect, FIRST, KEYS, Model, PENDING_MAX, Pending, READABLE, State, Step, apply,
     block_of, create_bucket, upload_of,
 };
+use crate::model::search::Stepped;
 use crate::model::services::{BEGUN, NOW, content, of_bucket, put_object, put_rows};
 
 /// Rows that one step of upkeep looks at.
@@ -20,8 +21,11 @@ const BATCH: usize = 9;
 /// Later than any work of upkeep is due.
 const LATER: u64 = NOW * 1000;
 
-impl Model {
-    pub(super) fn possible(&self, state: &State) -> Vec<Step> {
+impl Stepped for Model {
+    type State = State;
+    type Step = Step;
+
+    fn steps(&self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         if !state.pending.is_empty() {
             steps.push(Step::Settle);
@@ -51,6 +55,44 @@ impl Model {
         steps
     }
 
+    fn take(&self, state: &State, step: Step) -> State {
+        let mut next = state.clone();
+        match step {
+            Step::Settle => self.settle(&mut next),
+            Step::Cut(from) => {
+                next.heads -= 1;
+                next.rows = next.pending[from].before.clone();
+                let cut: Vec<Pending> = next.pending.drain(from..).collect();
+                cut.iter().for_each(|entry| ask_again(&mut next, entry));
+            }
+            Step::Reclaim(at) => next.uploads[at].has_bytes = false,
+            Step::Ask(at) => {
+                let row = blocks::row(next.committed(), block_of(at)).expect(READABLE);
+                next.asked.extend(row.map(|row| (at, row.number)));
+            }
+            Step::PutRow(at) => {
+                next.puts += 1;
+                next.uploads[at].sent += 1;
+                let put = self.put_row(at, next.puts);
+                let changes = self.services.decide_rows(&next.rows, &put);
+                self.append(&mut next, &changes, step, Effect::Heard(at));
+            }
+            Step::Commit(at) => {
+                next.uploads[at].is_committed = true;
+                self.ask(&mut next, step, 3, self.commit(at));
+            }
+            step @ (Step::Fence(_)
+            | Step::Verdict(_)
+            | Step::Garbage(_)
+            | Step::Drop(_)
+            | Step::Upkeep) => self.collect(&mut next, step),
+            step => self.request(&mut next, step),
+        }
+        next
+    }
+}
+
+impl Model {
     /// What is decided on the log, and becomes an entry.
     fn entries(&self, state: &State, steps: &mut Vec<Step>) {
         for (at, upload) in state.uploads.iter().enumerate() {
@@ -86,42 +128,6 @@ impl Model {
                 .filter(|(may, _)| *may)
                 .map(|(_, step)| step),
         );
-    }
-
-    pub(super) fn after(&self, state: &State, step: Step) -> State {
-        let mut next = state.clone();
-        match step {
-            Step::Settle => self.settle(&mut next),
-            Step::Cut(from) => {
-                next.heads -= 1;
-                next.rows = next.pending[from].before.clone();
-                let cut: Vec<Pending> = next.pending.drain(from..).collect();
-                cut.iter().for_each(|entry| ask_again(&mut next, entry));
-            }
-            Step::Reclaim(at) => next.uploads[at].has_bytes = false,
-            Step::Ask(at) => {
-                let row = blocks::row(next.committed(), block_of(at)).expect(READABLE);
-                next.asked.extend(row.map(|row| (at, row.number)));
-            }
-            Step::PutRow(at) => {
-                next.puts += 1;
-                next.uploads[at].sent += 1;
-                let put = self.put_row(at, next.puts);
-                let changes = self.services.decide_rows(&next.rows, &put);
-                self.append(&mut next, &changes, step, Effect::Heard(at));
-            }
-            Step::Commit(at) => {
-                next.uploads[at].is_committed = true;
-                self.ask(&mut next, step, 3, self.commit(at));
-            }
-            step @ (Step::Fence(_)
-            | Step::Verdict(_)
-            | Step::Garbage(_)
-            | Step::Drop(_)
-            | Step::Upkeep) => self.collect(&mut next, step),
-            step => self.request(&mut next, step),
-        }
-        next
     }
 
     /// Requests of clients that come once, and the note.

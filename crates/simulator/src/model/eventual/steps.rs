@@ -9,11 +9,15 @@ use fader_services::s3::Reply;
 
 use super::writes::{Settling, register};
 use super::{EventualRule, Held, Model, Place, State, Step};
+use crate::model::search::Stepped;
 use crate::model::services::{Entry, FIRST, of_bucket};
 use crate::model::table::hash;
 
-impl Model {
-    pub(super) fn possible(&self, state: &State) -> Vec<Step> {
+impl Stepped for Model {
+    type State = State;
+    type Step = Step;
+
+    fn steps(&self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut may = |may: bool, step| {
             if may {
@@ -38,39 +42,7 @@ impl Model {
         steps
     }
 
-    /// What the head's collectors may do.
-    fn collections(&self, state: &State, steps: &mut Vec<Step>) {
-        let committed = &state.log[state.committed];
-        let newest = &state.newest().rows;
-        let is_leased = |row: &blocks::Row| matches!(row.lease, Lease::Until(_));
-        for id in committed.rows.keys() {
-            // Else it was asked about.
-            if newest.get(id).is_some_and(is_leased) {
-                steps.push(Step::Lease(*id));
-            }
-        }
-        match &state.closed {
-            None if committed.rows.values().any(blocks::Row::is_closed) => {
-                steps.push(Step::Note);
-            }
-            None => {}
-            Some(closed) => {
-                let is_passed = closed.clone().is_passed(state.known())
-                    || !self.has(EventualRule::EndSafePoint);
-                let begins = is_passed || !self.has(EventualRule::BarrierSafePoint);
-                if begins && state.barrier.is_none() && self.has(EventualRule::Barrier) {
-                    steps.push(Step::Barrier);
-                }
-                let is_settled = state.barrier.is_some_and(|at| at <= state.committed);
-                if is_passed && (is_settled || !self.has(EventualRule::Barrier)) {
-                    steps.push(Step::End);
-                }
-            }
-        }
-        steps.extend(committed.garbage.iter().copied().map(Step::Collect));
-    }
-
-    pub(super) fn after(&self, state: &State, step: Step) -> State {
+    fn take(&self, state: &State, step: Step) -> State {
         let mut next = state.clone();
         match step {
             Step::Log => next.member.logged += 1,
@@ -126,6 +98,40 @@ impl Model {
             step => self.write(&mut next, step),
         }
         next
+    }
+}
+
+impl Model {
+    /// What the head's collectors may do.
+    fn collections(&self, state: &State, steps: &mut Vec<Step>) {
+        let committed = &state.log[state.committed];
+        let newest = &state.newest().rows;
+        let is_leased = |row: &blocks::Row| matches!(row.lease, Lease::Until(_));
+        for id in committed.rows.keys() {
+            // Else it was asked about.
+            if newest.get(id).is_some_and(is_leased) {
+                steps.push(Step::Lease(*id));
+            }
+        }
+        match &state.closed {
+            None if committed.rows.values().any(blocks::Row::is_closed) => {
+                steps.push(Step::Note);
+            }
+            None => {}
+            Some(closed) => {
+                let is_passed = closed.clone().is_passed(state.known())
+                    || !self.has(EventualRule::EndSafePoint);
+                let begins = is_passed || !self.has(EventualRule::BarrierSafePoint);
+                if begins && state.barrier.is_none() && self.has(EventualRule::Barrier) {
+                    steps.push(Step::Barrier);
+                }
+                let is_settled = state.barrier.is_some_and(|at| at <= state.committed);
+                if is_passed && (is_settled || !self.has(EventualRule::Barrier)) {
+                    steps.push(Step::End);
+                }
+            }
+        }
+        steps.extend(committed.garbage.iter().copied().map(Step::Collect));
     }
 
     /// How much of the log all members have that count.

@@ -7,6 +7,7 @@ use fader_services::blocks::{self, Content, Known, Lease};
 use fader_services::s3;
 
 use super::{BLOCKS, Copying, Model, Read, ReadRule, State, Step, WAIT};
+use crate::model::search::Stepped;
 use crate::model::services::{Entry, KEY, READABLE, of_bucket, owner, put_object};
 
 /// Until when the object is overwritten.
@@ -41,8 +42,11 @@ impl State {
     }
 }
 
-impl Model {
-    pub(super) fn possible(&self, state: &State) -> Vec<Step> {
+impl Stepped for Model {
+    type State = State;
+    type Step = Step;
+
+    fn steps(&self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut may = |may: bool, step| {
             if may {
@@ -91,7 +95,7 @@ impl Model {
         steps
     }
 
-    pub(super) fn after(&self, state: &State, step: Step) -> State {
+    fn take(&self, state: &State, step: Step) -> State {
         let mut next = state.clone();
         match step {
             Step::Moment => next.now += 1,
@@ -141,7 +145,9 @@ impl Model {
         }
         next
     }
+}
 
+impl Model {
     /// What was decided enters the log, and the head applies it.
     fn append(&self, next: &mut State, step: Step, decide: impl FnOnce(&Entry) -> Vec<Change>) {
         let before = next.newest().clone();
