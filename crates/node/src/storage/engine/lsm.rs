@@ -104,6 +104,25 @@ struct State {
 }
 
 impl State {
+    /// That of trees which were opened with everything up to these entries.
+    fn opened(applied: &BTreeMap<Tree, EntryId>, is_filling: bool) -> State {
+        State {
+            applied: applied.clone(),
+            is_filling,
+            is_marked_filling: false,
+            memory: 0,
+            durable: applied.values().min().copied().unwrap_or_default(),
+            writing: None,
+            is_merge_due: true,
+            is_merging: false,
+            replaced: BTreeMap::new(),
+            is_unmergeable: false,
+            write_error: None,
+            merge_error: None,
+            is_closing: false,
+        }
+    }
+
     /// The worse of what stands in the way.
     fn error(&self) -> Option<&EngineError> {
         let errors = self.write_error.iter().chain(&self.merge_error);
@@ -184,21 +203,7 @@ impl LsmEngine {
                 kept: BTreeMap::new(),
             }),
             recent: RowCache::default(),
-            state: Mutex::new(State {
-                applied: opened.clone(),
-                is_filling: was_filling,
-                is_marked_filling: false,
-                memory: 0,
-                durable: opened.values().min().copied().unwrap_or_default(),
-                writing: None,
-                is_merge_due: true,
-                is_merging: false,
-                replaced: BTreeMap::new(),
-                is_unmergeable: false,
-                write_error: None,
-                merge_error: None,
-                is_closing: false,
-            }),
+            state: Mutex::new(State::opened(&opened, was_filling)),
             changed: Condvar::new(),
             tolerates: AtomicBool::new(false),
         });
