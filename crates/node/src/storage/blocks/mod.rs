@@ -25,8 +25,9 @@
 //!   their end.
 //! - BSTORE-6 of a block's copies the one in the newest segment counts, so a repair goes to a newer
 //!   segment than the damage.
-//! - BSTORE-7 bytes that another member holds may take a quarter of the reserve. So a member that was
-//!   away finds room for them, though its log or its dead blocks take more disk than the others'.
+//! - BSTORE-7 bytes that another member holds may take a quarter of the reserve. So a member that
+//!   was away finds room for them, though its log or its dead blocks take more disk than the
+//!   others'.
 //!
 //! Deliberately absent: rows, leases, and which blocks are free. The caller says. A removal is
 //! known in memory only: after a start the caller removes again what no row names.
