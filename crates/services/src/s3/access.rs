@@ -359,9 +359,8 @@ impl Settings {
         };
         let grants = given.grants(owner, &self.owner)?;
         let is_private = grants == acl::private(owner);
-        // AWS refuses the canned private one too, which grants the same.
-        let is_of_bucket_owner = is_private && *given != GivenAcl::Canned(Canned::Private);
-        if self.is_enforced() && !is_of_bucket_owner {
+        // The private one grants nothing: older clients send it with every object.
+        if self.is_enforced() && !is_private {
             return Err(Error::of(Code::AccessControlListNotSupported));
         }
         if self.blocks_public_acls() && acl::is_public(&grants) {

@@ -22,7 +22,7 @@ use crate::s3::layout::{decode, encode};
 use crate::s3::names;
 use crate::s3::reply::{Buckets, Reply};
 use crate::s3::rows::BucketId;
-use crate::s3::settings::{Canned, GivenAcl, Setting, SettingName, Settings, Versioning};
+use crate::s3::settings::{Setting, SettingName, Settings, Versioning};
 use crate::s3::tentative;
 use crate::s3::upkeep::Upkeep;
 use crate::sqs::wire_fields;
@@ -130,11 +130,8 @@ fn made(asked: Asked<'_>, command: &CreateBucket) -> Result<Settings, Error> {
         public_access: context.limits.public_access,
         ..Settings::default()
     };
-    // A new bucket may be told to have the ACL that it has anyway.
-    let given = command.acl.as_ref();
-    let given = given.filter(|it| **it != GivenAcl::Canned(Canned::Private));
     made.acl = made
-        .acl_of(given, &made.owner)
+        .acl_of(command.acl.as_ref(), &made.owner)
         .map_err(|error| match error.code {
             Code::AccessControlListNotSupported => {
                 Error::of(Code::InvalidBucketAclWithObjectOwnership)
