@@ -29,35 +29,32 @@ impl Core {
     pub(super) fn merge_tables(&self) {
         self.work(
             |state| &mut state.merge_error,
-            |core, state| state.is_merge_due || core.is_deletion_due(state),
-            |core| match core.merge_if_due() {
-                Err(error) if is_damage(&error) && core.tolerates.load(Ordering::Relaxed) => {
-                    tracing::error!(%error, "tables are not merged any more: one is damaged");
-                    core.state.lock().is_unmergeable = true;
-                    Ok(())
-                }
-                merged => merged,
-            },
+            |core, state| state.is_merge_due || core.deletable(state).next().is_some(),
+            Self::merge_if_due,
         );
     }
 
     fn merge_if_due(&self) -> lsm_tree::Result<()> {
         let mut state = self.state.lock();
-        if !std::mem::take(&mut state.is_merge_due) {
+        if !state.is_merge_due {
             drop(state);
             return self.delete_merged();
         }
-        state.is_merging = true;
+        (state.is_merge_due, state.is_merging) = (false, true);
         drop(state);
         let merged = self.merge_all();
-        let replaced = self.publish_versions();
+        let seqno = self.publish_versions();
         let mut state = self.state.lock();
         state.is_merging = false;
         match merged {
             Ok(trees) => {
-                state
-                    .replaced
-                    .extend(trees.into_iter().map(|tree| (tree, replaced)));
+                let replaced = trees.into_iter().map(|tree| (tree, seqno));
+                state.replaced.extend(replaced);
+                Ok(())
+            }
+            Err(error) if is_damage(&error) && self.tolerates.load(Ordering::Relaxed) => {
+                tracing::error!(%error, "tables are not merged any more: one is damaged");
+                state.is_unmergeable = true;
                 Ok(())
             }
             Err(error) => {
@@ -98,26 +95,23 @@ impl Core {
         seqno
     }
 
-    /// Whether tables that were merged are read by no snapshot any more.
-    fn is_deletion_due(&self, state: &State) -> bool {
-        let mut replaced = state.replaced.iter();
-        replaced.any(|(tree, seqno)| *seqno <= self.watermark(*tree))
+    /// The trees with merged tables that no snapshot reads any more.
+    fn deletable(&self, state: &State) -> impl Iterator<Item = Tree> {
+        let replaced = state.replaced.iter();
+        let read = replaced.filter(|(tree, seqno)| **seqno <= self.watermark(**tree));
+        read.map(|(tree, _)| *tree)
     }
 
     /// Deletes tables that were merged. The tree does so when its list of tables changes; here the
     /// list becomes another one with the same tables.
     fn delete_merged(&self) -> lsm_tree::Result<()> {
-        let mut state = self.state.lock();
-        let (due, waiting) = std::mem::take(&mut state.replaced)
-            .into_iter()
-            .partition(|(tree, seqno)| *seqno <= self.watermark(*tree));
-        state.replaced = waiting;
-        drop(state);
-        for name in due.into_keys() {
+        let due: Vec<Tree> = self.deletable(&self.state.lock()).collect();
+        for name in due {
             let tree = &self.trees[&name];
             if let Some(level) = empty_level(tree) {
                 tree.compact(Arc::new(MoveDown(level, level)), self.watermark(name))?;
             }
+            self.state.lock().replaced.remove(&name);
         }
         Ok(())
     }
@@ -129,20 +123,14 @@ fn ratios(last_bytes: u64, levels: usize) -> Vec<f32> {
     // A last level above its size would be one that needs another level before it.
     let mut bytes = last_bytes + last_bytes / RATIO;
     let mut ratios = vec![RATIO as f32; levels.saturating_sub(2)];
-    ratios.iter().for_each(|_| bytes /= RATIO);
+    bytes /= RATIO.pow(ratios.len() as u32);
     while 2 * RATIO * FIRST_BYTES < bytes && ratios.len() < LEVELS - 3 {
         bytes /= RATIO;
         ratios.push(RATIO as f32);
     }
     let second = bytes as f32 / FIRST_BYTES as f32;
-    ratios.insert(
-        0,
-        if ratios.is_empty() {
-            second.max(RATIO as f32)
-        } else {
-            second
-        },
-    );
+    let least = if ratios.is_empty() { RATIO as f32 } else { 0.0 };
+    ratios.insert(0, second.max(least));
     ratios
 }
 

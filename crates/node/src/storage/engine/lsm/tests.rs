@@ -1,5 +1,7 @@
 //! The engine on a real folder: what it keeps, what it forgets, what damage does to it.
 
+mod merging;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use fader_chain::{EntryId, RangeContent};
 use fader_services::{CollectionId, Direction, KeyBuilder, Table, View};
-use lsm_tree::AbstractTree;
 
 use super::{LsmEngine, files};
 use crate::storage::engine::{Engine, Mutations, Tree, pairs};
@@ -335,40 +336,6 @@ fn part(numbers: std::ops::Range<u32>) -> RangeContent {
     }
 }
 
-fn await_merges(engine: &LsmEngine) {
-    let mut state = engine.core.state.lock();
-    while state.writing.is_some() || state.is_merge_due || state.is_merging {
-        let wait = std::time::Duration::from_millis(1);
-        engine.core.changed.wait_for(&mut state, wait);
-    }
-}
-
-/// Each table that is written has a number of its own: one that is merged has a new one.
-fn tables_written(folder: &Path, tree: Tree) -> u64 {
-    let tables = files(&folder.join(tree.name()).join("tables"));
-    let numbers = tables.iter().map(|(path, _)| path.to_str().unwrap());
-    1 + numbers
-        .map(|number| number.parse::<u64>().unwrap())
-        .max()
-        .unwrap()
-}
-
-#[test]
-fn an_ordered_transfer_is_written_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = open(folder.path()).unwrap();
-    engine.begin_fill().unwrap();
-    for number in 0..20 {
-        await_merges(&engine);
-        engine.fill(&part(number..number + 1)).unwrap();
-        engine.checkpoint().unwrap();
-    }
-    await_merges(&engine);
-    // One that says that it is being filled, and one for each checkpoint.
-    assert_eq!(tables_written(folder.path(), Tree::Registers), 21);
-    assert_eq!(tables_written(folder.path(), Tree::Index), 1);
-}
-
 #[test]
 fn a_fill_that_was_cut_short_is_known_in_every_life_until_it_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -455,63 +422,6 @@ fn counters_in_a_snapshot_are_not_looked_up_again() {
     assert!(backward.iter().eq(before.iter().rev()));
     let later = engine.snapshot();
     all(&*later, Direction::Forward).unwrap_err();
-}
-
-#[test]
-fn values_that_no_snapshot_looks_for_are_merged_away() {
-    let written = |keeps: bool| {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = open(folder.path()).unwrap();
-        engine.commit(&pairs(&puts(0..10, "first")), id(1)).unwrap();
-        let snapshot = engine.snapshot();
-        if keeps {
-            snapshot.keep();
-        }
-        let before = all(&*snapshot, Direction::Forward).unwrap();
-        for index in 2..1_002 {
-            let value = Some(Bytes::from(vec![index as u8; 1_000]));
-            let mutations = Mutations::from([(key(Table::Metadata, 3), value)]);
-            engine.commit(&pairs(&mutations), id(index)).unwrap();
-            if index % 100 == 0 {
-                engine.checkpoint().unwrap();
-            }
-        }
-        assert_eq!(all(&*snapshot, Direction::Forward).unwrap(), before);
-        check_gets(&*snapshot);
-        engine.close();
-        check_gets(&*snapshot);
-        engine.disk_bytes()
-    };
-    let (kept, looked_for) = (written(true), written(false));
-    assert!(10 * kept < looked_for, "{kept} and {looked_for} bytes");
-}
-
-/// No commit comes after the merge.
-#[test]
-fn merged_tables_are_deleted_when_no_snapshot_reads_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = open(folder.path()).unwrap();
-    let mut snapshot = None;
-    for index in 1..8 {
-        let rows = puts(0..100, &index.to_string().repeat(100));
-        engine.commit(&pairs(&rows), id(index)).unwrap();
-        snapshot.get_or_insert_with(|| engine.snapshot());
-        engine.checkpoint().unwrap();
-        await_merges(&engine);
-    }
-    let tree = &engine.core.trees[&Tree::Registers];
-    let tables = || files(&folder.path().join("registers/tables")).len();
-    let alive = || tree.current_version().table_count();
-    assert!(alive() < 4 && alive() < tables());
-    assert!(!engine.core.state.lock().replaced.is_empty());
-    drop(snapshot);
-    while alive() < tables() {
-        std::thread::yield_now();
-    }
-    assert_eq!(
-        all(&*engine.snapshot(), Direction::Forward).unwrap().len(),
-        100 * TABLES.len()
-    );
 }
 
 /// Lists and tables with bytes changed, cut off and added: they are read or refused, and what is
