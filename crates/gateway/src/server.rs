@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use fader_node::Node;
 use hyper::service::service_fn;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -29,6 +30,11 @@ use crate::outgoing::Outgoing;
 use crate::places::{LOBBY_MAX, Numbers, Places, Seat};
 use crate::request_handler::{Arrival, RequestHandler};
 use crate::tls::Tls;
+
+/// Bytes of a reply that the kernel takes from a server before a client on the same machine reads
+/// them. The kernel counts twice as many, with its own needs. Its own bound is 4 MiB: bytes have
+/// left the processor's caches by then, and large replies cost a fifth more.
+const NEAR_SEND_BYTES: usize = 256 << 10;
 
 /// How long to wait after a failed accept: it is for want of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -138,8 +144,8 @@ impl Gateway {
         stop: watch::Receiver<bool>,
         tasks: &mut JoinSet<()>,
     ) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection cannot be set to send at once");
+        if let Err(error) = tune(&stream) {
+            tracing::debug!(%error, "a connection cannot be tuned");
         }
         let handler = Arc::clone(&self.handler);
         let arrival = Arrival {
@@ -167,6 +173,15 @@ impl Gateway {
             drop(file);
         });
     }
+}
+
+/// Has the kernel send at once, and take little at once for a client on this machine.
+fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    if stream.peer_addr()?.ip() == stream.local_addr()?.ip() {
+        set_socket_send_buffer_size(stream, NEAR_SEND_BYTES)?;
+    }
+    Ok(())
 }
 
 /// Serves one connection, in TLS or not.
@@ -270,5 +285,31 @@ async fn drain(tasks: &mut JoinSet<()>, grace: Duration) {
             "cut connections that outlasted the grace"
         );
         tasks.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt::socket_send_buffer_size;
+
+    use super::*;
+
+    async fn accepted(listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let address = listener.local_addr().unwrap();
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (client.unwrap(), accepted.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn the_kernel_takes_little_of_a_reply_to_a_client_on_this_machine() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_client, plain) = accepted(&listener).await;
+        let (_other, tuned) = accepted(&listener).await;
+        tune(&tuned).unwrap();
+        assert!(tuned.nodelay().unwrap());
+        let bytes = |stream: &TcpStream| socket_send_buffer_size(stream).unwrap();
+        let (plain, tuned) = (bytes(&plain), bytes(&tuned));
+        assert!(tuned <= 2 * NEAR_SEND_BYTES, "{tuned}");
+        assert_ne!(plain, tuned);
     }
 }
