@@ -10,12 +10,46 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fader_chain::NodeId;
+use fader_chain::controller::is_of;
+use fader_chain::{ChainMember, Configuration, DiskId, Identity, NodeId, Role};
 
 use super::process::Process;
 use super::{Cluster, Event, Slot};
 use crate::member::Member;
 use crate::status::{Health, HealthCause};
+
+/// What a chain needs of the folder of a member that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Nothing: others may restart the chain, each alone.
+    Nothing,
+    /// Another member serves: with the next configuration the chain needs nothing of it.
+    Passing,
+    /// The chain may have to restart with it.
+    Folder,
+}
+
+impl Need {
+    /// What the chain of `newest` needs of the members that are lost, by their disks.
+    fn of(
+        newest: &Configuration,
+        sessions: &[Identity],
+        is_lost: impl Fn(NodeId, DiskId) -> bool,
+    ) -> Self {
+        let mut last = newest.last_serving.iter();
+        if !last.any(|(node, disk)| is_lost(*node, *disk)) {
+            return Need::Nothing;
+        }
+        let serves = |member: &ChainMember| {
+            let is_live = sessions.iter().any(|live| is_of(member, live));
+            member.role == Role::Serving && is_live && !is_lost(member.node, member.disk)
+        };
+        match newest.members.iter().any(serves) {
+            true => Need::Passing,
+            false => Need::Folder,
+        }
+    }
+}
 
 impl Cluster {
     /// Replaces the folders of damaged members on which no chain counts any more.
@@ -29,7 +63,7 @@ impl Cluster {
             if let Some(incarnation) = self.stop(slot, Member::kill) {
                 self.coordinator.close(incarnation);
             }
-            if !self.counts_on_the_damaged() {
+            if self.need() == Need::Nothing {
                 self.replace(&self.name_at(at), slot);
             }
         }
@@ -99,36 +133,33 @@ impl Cluster {
         }
     }
 
-    /// Whether one that may restart the chain alone is not known to be well.
-    pub(super) fn counts_on_the_damaged(&self) -> bool {
+    /// What the chain needs of the folders of members here that ended.
+    pub(super) fn need(&self) -> Need {
         if let Some(process) = &self.process {
-            return self.counts_on_ours(process);
+            return self.need_of_ours(process);
         }
         let well = self.slots.iter().filter(|slot| !slot.is_damaged());
         let well: Vec<NodeId> = well
             .filter_map(|slot| Some(slot.running.read().as_ref()?.node))
             .collect();
-        self.configuration().is_none_or(|newest| {
-            let mut last = newest.last_serving.iter();
-            last.any(|(node, _)| !well.contains(node))
+        let is_lost = |node, _| !well.contains(&node);
+        self.configuration().map_or(Need::Folder, |newest| {
+            Need::of(&newest, &self.coordinator.sessions(), is_lost)
         })
     }
 
-    /// Whether a disk of this process, or one of an unknown owner, may restart the chain alone. The
-    /// newest configuration, read after the member has ended, tells. Which disk the folder is may
-    /// not be readable any more.
-    fn counts_on_ours(&self, process: &Process) -> bool {
-        let may_be_ours = |disk| {
+    /// The same of the folder of this process; a disk of an unknown owner counts as its. The newest
+    /// configuration, read after the member has ended, tells. Which disk the folder is may not be
+    /// readable any more.
+    fn need_of_ours(&self, process: &Process) -> Need {
+        let may_be_ours = |_, disk| {
             let name = process.name_of(disk);
             name.is_none_or(|name| name == process.own_name())
         };
         let newest = process.home.coordinator().newest_of(process.chain);
         match newest {
-            Ok(Some(newest)) => {
-                let mut last = newest.last_serving.iter();
-                last.any(|(_, disk)| may_be_ours(*disk))
-            }
-            Ok(None) | Err(_) => true,
+            Ok(Some(newest)) => Need::of(&newest, &self.coordinator.sessions(), may_be_ours),
+            Ok(None) | Err(_) => Need::Folder,
         }
     }
 
@@ -163,3 +194,6 @@ fn aside(folder: &Path) -> PathBuf {
     let free = (1..).map(name).find(|path| !path.exists());
     free.expect("there are more numbers than folders")
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,14 @@
 //!
 //! The member ends alone, and its session with it; the process and its other chains go on. It
 //! begins again after 1 s, then 2 s, and so on up to 64 s. After three failures its folder is set
-//! aside as a damaged one is (`damage.rs`), once. If it fails on an empty folder, too, that is not
-//! the folder's fault.
+//! aside as a damaged one is (`damage.rs`), once. Before that it waits for the configuration in
+//! which others serve without it, as long as one of them lives. If it fails on an empty folder,
+//! too, that is not the folder's fault.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use super::damage::Need;
 use super::{Cluster, Event, Slot};
 use crate::coordinator::Fault;
 use crate::member::Member;
@@ -20,6 +22,15 @@ const DOUBLINGS: u32 = 6;
 const FOLDER: u32 = 3;
 /// A failure that is so much later than the one before is the first of a new row.
 const CALM: Duration = Duration::from_secs(600);
+
+/// How a member begins again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beginning {
+    OwnFolder,
+    EmptyFolder,
+    /// Not yet.
+    Later,
+}
 
 /// The failures of one member.
 #[derive(Debug, Default)]
@@ -85,11 +96,25 @@ impl Failures {
         self.again_at.is_some_and(|at| at <= now)
     }
 
-    /// Whether its folder is to be set aside; asked once in a row.
-    fn takes_new_folder(&mut self) -> bool {
-        let takes = FOLDER <= self.in_a_row && !self.has_new_folder;
-        self.has_new_folder |= takes;
-        takes
+    /// Whether its folder is to be set aside, which is done once in a row.
+    fn wants_new_folder(&self) -> bool {
+        FOLDER <= self.in_a_row && !self.has_new_folder
+    }
+
+    /// How the member begins again that rested, where the chain needs this of its folder.
+    fn begin_again(&mut self, now: Instant, need: Need) -> Beginning {
+        match need {
+            _ if !self.wants_new_folder() => Beginning::OwnFolder,
+            Need::Folder => Beginning::OwnFolder,
+            Need::Passing => {
+                self.postpone(now);
+                Beginning::Later
+            }
+            Need::Nothing => {
+                self.has_new_folder = true;
+                Beginning::EmptyFolder
+            }
+        }
     }
 }
 
@@ -107,9 +132,16 @@ impl Cluster {
         if !slot.failures.lock().is_due(Instant::now()) {
             return;
         }
-        let is_expendable = !self.counts_on_the_damaged();
-        if is_expendable && slot.failures.lock().takes_new_folder() {
-            return self.replace(name, slot);
+        let wants_new_folder = slot.failures.lock().wants_new_folder();
+        let need = match wants_new_folder {
+            true => self.need(),
+            false => Need::Folder,
+        };
+        let beginning = slot.failures.lock().begin_again(Instant::now(), need);
+        match beginning {
+            Beginning::OwnFolder => {}
+            Beginning::EmptyFolder => return self.replace(name, slot),
+            Beginning::Later => return,
         }
         match self.start(slot) {
             Ok(()) => (self.tell)(Event::Started(name.to_owned())),

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// How long a member rests after failures at these seconds, and after which it takes a new folder.
+/// How long a member rests after failures at these seconds, and after which it takes a new folder
+/// of which the chain needs nothing.
 fn rests(seconds: &[u64]) -> Vec<(u64, bool)> {
     let start = Instant::now();
     let mut failures = Failures::default();
@@ -11,7 +12,7 @@ fn rests(seconds: &[u64]) -> Vec<(u64, bool)> {
         let rest = failures.on_failure(now, HealthCause::Broken);
         assert!(failures.rests() && !failures.is_due(now));
         assert!(failures.is_due(now + rest));
-        let takes = failures.takes_new_folder();
+        let takes = failures.begin_again(now + rest, Need::Nothing) == Beginning::EmptyFolder;
         failures.on_started();
         assert!(!failures.rests() && !failures.is_due(now + rest));
         (rest.as_secs(), takes)
@@ -36,6 +37,42 @@ fn a_failure_long_after_the_last_one_begins_anew() {
     let found = rests(&[0, 2, 5, 700, 702, 705]);
     let first = [(1, false), (2, false), (4, true)];
     assert_eq!(found, [first, first].concat());
+}
+
+#[test]
+fn a_member_waits_for_a_new_folder_while_another_one_serves() {
+    let mut failures = Failures::default();
+    let mut now = Instant::now();
+    for _ in 1..FOLDER {
+        now += failures.on_failure(now, HealthCause::Broken);
+        for need in [Need::Passing, Need::Nothing, Need::Folder] {
+            assert_eq!(failures.begin_again(now, need), Beginning::OwnFolder);
+        }
+    }
+    now += failures.on_failure(now, HealthCause::Broken);
+    // However long the next configuration takes.
+    for _ in 0..100 {
+        assert!(failures.is_due(now));
+        assert_eq!(failures.begin_again(now, Need::Passing), Beginning::Later);
+        assert!(failures.rests() && !failures.is_due(now));
+        now += REST;
+    }
+    // The other one is gone, too: the chain may need this one to begin again.
+    let (is_due, alone) = (
+        failures.is_due(now),
+        failures.begin_again(now, Need::Folder),
+    );
+    assert_eq!((is_due, alone), (true, Beginning::OwnFolder));
+    now += failures.on_failure(now, HealthCause::Broken);
+    assert_eq!(
+        failures.begin_again(now, Need::Nothing),
+        Beginning::EmptyFolder
+    );
+    now += failures.on_failure(now, HealthCause::Broken);
+    assert_eq!(
+        failures.begin_again(now, Need::Passing),
+        Beginning::OwnFolder
+    );
 }
 
 #[test]
