@@ -137,6 +137,14 @@ impl Engine for Trapped {
         self.engine.checkpoint()
     }
 
+    fn reclaim(&self, free: u64) -> Result<(), EngineError> {
+        self.engine.reclaim(free)
+    }
+
+    fn end_reclaim(&self) {
+        self.engine.end_reclaim();
+    }
+
     fn durable(&self) -> Result<EntryId, EngineError> {
         self.engine.durable()
     }

@@ -223,6 +223,12 @@ impl Request {
         }
     }
 
+    /// Whether it adds bytes of objects that are in no block: where the disk has only its reserve
+    /// left it is refused, as blocks are.
+    pub fn adds_object_bytes(&self) -> bool {
+        matches!(self, Request::S3(request) if request.command.adds_bytes())
+    }
+
     /// The attempt whose blocks it names, if it puts an object of blocks.
     pub fn attempt(&self) -> Option<&blocks::Attempt> {
         match self {

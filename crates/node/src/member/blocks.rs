@@ -16,6 +16,7 @@
 //! (`holding`, `sharing`).
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -163,6 +164,14 @@ impl MemberBlocks {
         let made = Arc::new(self.open_store()?.0);
         *store = Some(made.clone());
         Ok(made)
+    }
+
+    /// Bytes that are free on the disk.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn bytes_free(&self) -> io::Result<u64> {
+        self.disk.bytes_free(&self.data)
     }
 
     /// Makes a block durable, whose bytes come from there.

@@ -16,7 +16,7 @@ use super::refusal::{Kind, Refusal};
 use super::thread::ChainThread;
 use crate::random;
 use crate::status::{Health, HealthCause};
-use crate::storage::engine::EngineError;
+use crate::storage::engine::{Engine, EngineError};
 use crate::storage::log::{Durability, LogError};
 
 /// Bytes of log that a start may have to apply again.
@@ -25,6 +25,10 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 const AGAIN_MS: u64 = 100;
 /// Milliseconds between two looks for room after the disk was full.
 const RESUME_MS: u64 = 100;
+/// Milliseconds between two looks whether the disk has more than its reserve.
+const ROOM_MS: u64 = 100;
+/// Milliseconds between two times at which removed rows are let go, while it has not.
+const RECLAIM_MS: u64 = 10_000;
 
 impl ChainThread {
     /// Begins an incarnation on what the log and the engine hold. Alone it adopts an epoch by
@@ -280,7 +284,8 @@ impl ChainThread {
         }
         self.close_collections();
         self.let_blocks_go();
-        if let Err(error) = self.checkpoint_if_due() {
+        let written = self.checkpoint_if_due();
+        if let Err(error) = written.and_then(|()| self.reclaim_if_due()) {
             self.on_engine_error(&error);
         }
         match self.shared.engine.durable() {
@@ -300,6 +305,14 @@ impl ChainThread {
     }
 
     fn checkpoint(&mut self) -> Result<(), EngineError> {
+        self.behind_the_log(|engine| engine.checkpoint())
+    }
+
+    /// Has the engine make durable what it has.
+    pub(super) fn behind_the_log(
+        &mut self,
+        write: impl FnOnce(&dyn Engine) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         // The engine may never be ahead of what a crash leaves of the log.
         if self.settings.durability == Durability::Os
             && let Err(error) = self.log.sync()
@@ -307,7 +320,32 @@ impl ChainThread {
             self.on_log_error(&error);
             return Ok(());
         }
-        self.shared.engine.checkpoint()
+        write(&*self.shared.engine)
+    }
+
+    /// Has rows that were removed leave the disk while it has only its reserve left.
+    fn reclaim_if_due(&mut self) -> Result<(), EngineError> {
+        let now_ms = self.settings.clock.monotonic_ms();
+        if now_ms < self.room_at_ms || self.is_filling {
+            return Ok(());
+        }
+        self.room_at_ms = now_ms + ROOM_MS;
+        let was_short = self.requests.room.is_short();
+        let Some(free) = self.requests.room.look() else {
+            if was_short {
+                self.shared.engine.end_reclaim();
+            }
+            return Ok(());
+        };
+        // Tables that were merged go when no snapshot reads them, and no entry may come meanwhile.
+        let applied = self.requests.applied();
+        let snapshot = self.shared.engine.snapshot();
+        self.requests.on_applied(snapshot, applied);
+        if now_ms < self.reclaim_at_ms {
+            return Ok(());
+        }
+        self.reclaim_at_ms = now_ms + RECLAIM_MS;
+        self.behind_the_log(|engine| engine.reclaim(free))
     }
 
     fn cut_log(&mut self, durable: fader_chain::EntryId) {

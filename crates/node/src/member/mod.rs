@@ -25,6 +25,7 @@ mod read;
 mod read_source;
 pub(crate) mod refusal;
 mod request_table;
+mod room;
 mod session_context;
 mod sharing;
 mod state;

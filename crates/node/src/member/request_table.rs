@@ -28,6 +28,7 @@ use super::pending::{PendingRequest, Stage, is_result_of, kept_result};
 use super::purge::DomainPurge;
 use super::quorum::{Members, Quorum};
 use super::refusal::{Kind, Refusal};
+use super::room::Room;
 use crate::settings::{Collections, Settings};
 use crate::storage::engine::Snapshot;
 
@@ -48,6 +49,7 @@ enum Later {
 pub(crate) struct RequestTable {
     pub(super) settings: Settings,
     blocks: Arc<MemberBlocks>,
+    pub(super) room: Room,
     committed: Snapshot,
     applied: EntryId,
     fixed: Option<(EntryId, Snapshot)>,
@@ -72,6 +74,7 @@ impl RequestTable {
     ) -> Self {
         RequestTable {
             settings,
+            room: Room::new(blocks.clone()),
             blocks,
             committed,
             applied,
@@ -253,6 +256,9 @@ impl RequestTable {
         context: &Context<'_, Limits>,
         call: &Call,
     ) -> Result<Decision, Later> {
+        if let Err(refusal) = self.room.check(&call.request) {
+            return Ok(self::refusal(refusal.of_service(call.request.service())));
+        }
         let collections = &self.settings.placing.collections;
         if let Collections::Elsewhere(placeable) = collections
             && let Some((kind, _)) = call.request.target().name()
@@ -373,10 +379,14 @@ impl Host for RequestTable {
         let PendingRequest::Write { call, outcome, .. } = &mut **work else {
             return Ok(None);
         };
-        let acceptance = in_context(tentative, call, self.around(), |context, _| {
-            call.request.accept(tentative, context)
-        });
-        let (answered, writes) = match acceptance {
+        let room = self.room.check(&call.request);
+        let room = room.map_err(|refusal| refusal.of_service(call.request.service()));
+        let accept = |()| {
+            in_context(tentative, call, self.around(), |context, _| {
+                call.request.accept(tentative, context)
+            })
+        };
+        let (answered, writes) = match room.and_then(accept) {
             Ok(acceptance) => (Ok(acceptance.answered), Some(acceptance.writes)),
             Err(refused) => (Err(refused), None),
         };

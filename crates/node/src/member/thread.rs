@@ -133,6 +133,10 @@ pub(crate) struct ChainThread {
     pub(super) is_unreadable: bool,
     /// When it is looked for room again.
     pub(super) resume_at_ms: u64,
+    /// When it is looked whether the disk has only its reserve left, and when removed rows are let
+    /// go then.
+    pub(super) room_at_ms: u64,
+    pub(super) reclaim_at_ms: u64,
     /// Why the engine makes nothing durable, while it has no room.
     pub(super) engine_full: Option<HealthCause>,
 }
@@ -196,6 +200,8 @@ impl ChainThread {
             log_full: None,
             is_unreadable: false,
             resume_at_ms: 0,
+            room_at_ms: 0,
+            reclaim_at_ms: 0,
             engine_full: None,
             shared,
         };
@@ -218,6 +224,7 @@ impl ChainThread {
             let next = self.jobs.recv_timeout(patience);
             self.shared.gate.pass();
             self.shared.on_rest(false);
+            self.requests.room.on_turn();
             let rests_on = matches!(next, Err(RecvTimeoutError::Timeout));
             self.is_at_rest &= rests_on;
             let flow = match next {
@@ -267,6 +274,7 @@ impl ChainThread {
         has_room
             && self.replica.is_at_rest()
             && !self.requests.has_any()
+            && !self.requests.room.is_short()
             && holding.is_empty()
             && draining.known.is_empty()
             && !draining.is_stale

@@ -63,6 +63,14 @@ impl Engine for Mortal {
         self.engine.checkpoint()
     }
 
+    fn reclaim(&self, free: u64) -> Result<(), EngineError> {
+        self.engine.reclaim(free)
+    }
+
+    fn end_reclaim(&self) {
+        self.engine.end_reclaim();
+    }
+
     fn durable(&self) -> Result<EntryId, EngineError> {
         self.engine.durable()
     }

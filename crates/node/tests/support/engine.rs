@@ -38,6 +38,8 @@ struct State {
     /// What a checkpoint, as far as the engine knows, made durable.
     durable: EntryId,
     commits_since_checkpoint: u32,
+    /// Bytes that are free on the medium, while that is little.
+    little_room: Option<u64>,
 }
 
 /// An engine in memory.
@@ -89,6 +91,11 @@ impl MemoryEngine {
         )
     }
 
+    /// Bytes that are free on the medium, as it was told, while that is little.
+    pub(crate) fn little_room(&self) -> Option<u64> {
+        self.state.lock().little_room
+    }
+
     /// The engine after an orderly end, on a copy of its disk.
     pub(crate) fn copy(&self, disk: SimulatedDisk) -> Self {
         Self::holding(disk, self.state.lock().newest.clone())
@@ -101,6 +108,7 @@ impl MemoryEngine {
             durable: oldest(&newest.applied),
             newest,
             commits_since_checkpoint: 0,
+            little_room: None,
         };
         MemoryEngine {
             disk,
@@ -159,6 +167,15 @@ impl Engine for MemoryEngine {
             state.older.clear();
         }
         Ok(())
+    }
+
+    fn reclaim(&self, free: u64) -> Result<(), EngineError> {
+        self.state.lock().little_room = Some(free);
+        self.checkpoint()
+    }
+
+    fn end_reclaim(&self) {
+        self.state.lock().little_room = None;
     }
 
     fn durable(&self) -> Result<EntryId, EngineError> {

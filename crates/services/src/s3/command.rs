@@ -93,6 +93,18 @@ impl Command {
         )
     }
 
+    /// Whether it adds bytes to the index of a bucket. What names blocks adds few: their bytes are
+    /// stored before. Settings do not count either, for rules of a lifecycle make room.
+    pub fn adds_bytes(&self) -> bool {
+        match self {
+            Command::PutObject(it) => matches!(it.content, Content::Inline(_)),
+            Command::PutPart(it) => matches!(it.content, Content::Inline(_)),
+            Command::PutObjectTags(it) => !it.tags.is_empty(),
+            Command::CreateBucket(_) | Command::PutObjectAcl(_) | Command::CreateUpload(_) => true,
+            _ => false,
+        }
+    }
+
     /// The bucket that it names.
     pub fn bucket(&self) -> Option<&str> {
         Some(match self {

@@ -92,6 +92,8 @@ struct State {
     writing: Option<EntryId>,
     is_merge_due: bool,
     is_merging: bool,
+    /// Bytes that are free on the medium, while that is little.
+    little_room: Option<u64>,
     /// Trees whose tables were merged, and what must be visible before the merged ones are deleted.
     replaced: BTreeMap<Tree, SeqNo>,
     /// Whether tables are not merged any more, as some cannot be read.
@@ -115,6 +117,7 @@ impl State {
             writing: None,
             is_merge_due: true,
             is_merging: false,
+            little_room: None,
             replaced: BTreeMap::new(),
             is_unmergeable: false,
             write_error: None,
@@ -317,6 +320,23 @@ impl Engine for LsmEngine {
         state.writing = Some(state.applied.values().min().copied().unwrap_or_default());
         core.changed.notify_all();
         Ok(())
+    }
+
+    fn reclaim(&self, free: u64) -> Result<(), EngineError> {
+        let core = &self.core;
+        let mut state = core.state.lock();
+        state.little_room = Some(free);
+        if state.is_merging || state.is_unmergeable || !core.has_unmerged(&state) {
+            return Ok(());
+        }
+        drop(state);
+        self.checkpoint()?;
+        // Both tables have the tree's mark: they overlap, and are cut into small ones.
+        self.checkpoint_and_wait()
+    }
+
+    fn end_reclaim(&self) {
+        self.core.state.lock().little_room = None;
     }
 
     fn durable(&self) -> Result<EntryId, EngineError> {

@@ -149,6 +149,16 @@ pub trait Engine: Send + Sync {
     /// As [`Engine::commit`], of this or of an earlier checkpoint.
     fn checkpoint(&self) -> Result<(), EngineError>;
 
+    /// The medium has little room, of which so many bytes are free: rows that were removed are to
+    /// leave it. Waits as a checkpoint does, and asks the same of the log.
+    ///
+    /// # Errors
+    /// As [`Engine::checkpoint`].
+    fn reclaim(&self, free: u64) -> Result<(), EngineError>;
+
+    /// The medium has room again.
+    fn end_reclaim(&self);
+
     /// The entry up to which everything is durable.
     ///
     /// # Errors

@@ -7,16 +7,21 @@
 //! A row that was replaced stays until its level is merged with the next one. So each level has at
 //! most a tenth of what the next one has, or 256 MiB.
 //!
+//! Where the medium has little room, all levels are merged into the last one, part by part. There
+//! removed rows end. A part takes at most three quarters of what is free.
+//!
 //! Invariants:
 //! - a table that was merged is deleted, also when no commit follows: once no snapshot reads it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use std::time::{Duration, Instant};
+
 use lsm_tree::compaction::{Leveled, MoveDown};
 use lsm_tree::{AbstractTree, AnyTree};
 
-use super::{Core, State, Tree, is_damage};
+use super::{Core, RETRY, State, Tree, is_damage};
 
 /// Bytes of the first level behind level 0: lsm-tree's own number.
 const FIRST_BYTES: u64 = 256 << 20;
@@ -24,6 +29,14 @@ const FIRST_BYTES: u64 = 256 << 20;
 const RATIO: u64 = 10;
 /// Levels that a tree has.
 const LEVELS: usize = 7;
+/// The largest part that is merged has so many tables of the next level: lsm-tree's own number.
+const PART_TABLES: u64 = 50;
+/// Bytes of a table where the medium has little room, at most.
+const TABLE_BYTES: u64 = 16 << 20;
+/// How often it is looked whether a snapshot has ended.
+const LOOK: Duration = Duration::from_millis(20);
+/// A table of removals is so many times smaller: the rows that it removes are larger.
+const REMOVALS: u64 = 64;
 
 impl Core {
     pub(super) fn merge_tables(&self) {
@@ -41,8 +54,9 @@ impl Core {
             return self.delete_merged();
         }
         (state.is_merge_due, state.is_merging) = (false, true);
+        let little_room = state.little_room;
         drop(state);
-        let merged = self.merge_all();
+        let merged = self.merge_all(little_room);
         let seqno = self.publish_versions();
         let mut state = self.state.lock();
         state.is_merging = false;
@@ -64,27 +78,71 @@ impl Core {
         }
     }
 
-    /// Merges what is to be merged. Says in which trees something was.
-    fn merge_all(&self) -> lsm_tree::Result<Vec<Tree>> {
+    /// Merges what is to be merged, where maybe only so much is free. Says in which trees something
+    /// was.
+    fn merge_all(&self, little_room: Option<u64>) -> lsm_tree::Result<Vec<Tree>> {
         let mut merged = Vec::new();
         for (name, tree) in &self.trees {
             let before = tree.current_version().id();
-            let mut version = None;
-            while version != Some(tree.current_version().id()) {
-                version = Some(tree.current_version().id());
-                let last = tree
-                    .current_version()
-                    .level(LEVELS - 1)
-                    .map_or(0, |it| it.size());
-                let ratios = ratios(last, levels(tree));
-                let strategy = Leveled::default().with_level_ratio_policy(ratios);
-                tree.compact(Arc::new(strategy), self.watermark(*name))?;
-            }
-            if version != Some(before) {
+            let is_done = match little_room {
+                Some(free) => self.reclaim(*name, tree, free)?,
+                None => false,
+            };
+            while !is_done && self.merge_once(*name, tree, usual(tree))? {}
+            if tree.current_version().id() != before {
                 merged.push(*name);
             }
         }
         Ok(merged)
+    }
+
+    /// Says whether there was anything to merge.
+    fn merge_once(&self, name: Tree, tree: &AnyTree, strategy: Leveled) -> lsm_tree::Result<bool> {
+        let before = tree.current_version().id();
+        tree.compact(Arc::new(strategy), self.watermark(name))?;
+        Ok(tree.current_version().id() != before)
+    }
+
+    /// Merges all tables of a tree into its last level, until a snapshot keeps what was merged.
+    /// Says whether each part could be merged.
+    fn reclaim(&self, name: Tree, tree: &AnyTree, free: u64) -> lsm_tree::Result<bool> {
+        while let Some(strategy) = reclaiming(tree, free) {
+            if !self.merge_once(name, tree, strategy)? {
+                return Ok(false);
+            }
+            if !self.await_deletion(name)? {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Deletes tables of a tree that were merged, if no snapshot reads them soon. Says whether they
+    /// are gone.
+    fn await_deletion(&self, name: Tree) -> lsm_tree::Result<bool> {
+        let seqno = self.publish_versions();
+        let end = Instant::now() + RETRY;
+        let mut state = self.state.lock();
+        state.replaced.insert(name, seqno);
+        while !self.deletable(&state).any(|it| it == name) {
+            if state.is_closing || end <= Instant::now() {
+                return Ok(false);
+            }
+            // The end of a snapshot is not told.
+            self.changed.wait_for(&mut state, LOOK);
+        }
+        drop(state);
+        self.delete_merged()?;
+        Ok(true)
+    }
+
+    /// Whether removed rows may still be on the medium.
+    pub(super) fn has_unmerged(&self, state: &State) -> bool {
+        0 < state.memory
+            || self
+                .trees
+                .values()
+                .any(|tree| unmerged(tree) != Unmerged::Nothing)
     }
 
     /// Lets the next snapshot see the tables as they are now.
@@ -115,6 +173,49 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// How tables are merged where there is room.
+fn usual(tree: &AnyTree) -> Leveled {
+    let version = tree.current_version();
+    let last = version.level(LEVELS - 1).map_or(0, |it| it.size());
+    Leveled::default().with_level_ratio_policy(ratios(last, levels(tree)))
+}
+
+/// What has not come to the last level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unmerged {
+    Nothing,
+    /// So many runs of level 0, and nothing else.
+    New(usize),
+    Levels,
+}
+
+fn unmerged(tree: &AnyTree) -> Unmerged {
+    let version = tree.current_version();
+    let mut levels = version.iter_levels().take(LEVELS - 1).skip(1);
+    match (levels.any(|level| !level.is_empty()), tree.l0_run_count()) {
+        (true, _) => Unmerged::Levels,
+        (false, 0) => Unmerged::Nothing,
+        (false, runs) => Unmerged::New(runs),
+    }
+}
+
+/// How the next part is merged where so much is free; nothing if there is none. No level but the
+/// last one may keep anything.
+fn reclaiming(tree: &AnyTree, free: u64) -> Option<Leveled> {
+    let version = tree.current_version();
+    let is_first = version.level(LEVELS - 1).is_none_or(|last| last.is_empty());
+    let table = TABLE_BYTES.min(free / 4 * 3 / PART_TABLES);
+    let table = match unmerged(tree) {
+        // A lone run would be moved as it is: over more rows than a part may have.
+        Unmerged::Nothing | Unmerged::New(1) => return None,
+        Unmerged::New(_) if !is_first => table / REMOVALS,
+        Unmerged::New(_) | Unmerged::Levels => table,
+    };
+    let all = Leveled::default().with_l0_threshold(0);
+    let strategy = all.with_table_target_size(table.max(1));
+    Some(strategy.with_level_ratio_policy(vec![0.0]))
 }
 
 /// How many times as large as the one before each level is: of so many levels, the last of which

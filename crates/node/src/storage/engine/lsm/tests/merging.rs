@@ -95,6 +95,45 @@ fn merged_tables_are_deleted_when_no_snapshot_reads_them() {
     );
 }
 
+/// Bytes of the tables' files.
+fn file_bytes(folder: &Path) -> usize {
+    let of = |tree: Tree| files(&folder.join(tree.name()).join("tables"));
+    let all = Tree::ALL.into_iter().flat_map(of);
+    all.map(|(_, bytes)| bytes.len()).sum()
+}
+
+/// Neither rows nor removals come to the last level by themselves. Removals that lie everywhere are
+/// cut: no part may have all rows.
+#[test]
+fn removed_rows_leave_a_medium_with_little_room() {
+    const ROWS: u32 = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let rows = puts(0..ROWS, &"row".repeat(100));
+    engine.commit(&pairs(&rows), id(1)).unwrap();
+    let reclaim = |free: u64| {
+        engine.reclaim(free).unwrap();
+        await_merges(&engine);
+        file_bytes(folder.path())
+    };
+    let before = reclaim(12 << 20);
+    let remove = |from: u32, at: u64| {
+        let numbers = (from..ROWS).step_by(2);
+        let removed = numbers.map(|number| removals(number..number + 1));
+        let removed: Mutations = removed.flatten().collect();
+        engine.commit(&pairs(&removed), id(at)).unwrap();
+    };
+    remove(0, 2);
+    let half = reclaim(3 << 20);
+    assert!(half < before * 6 / 10, "{half} of {before} bytes");
+    let left = all(&*engine.snapshot(), Direction::Forward).unwrap();
+    assert_eq!(left.len(), ROWS as usize / 2 * TABLES.len());
+    // Nothing is merged twice.
+    assert_eq!(reclaim(3 << 20), half);
+    remove(1, 3);
+    assert!(reclaim(3 << 20) < before / 100);
+}
+
 /// It is not tried again and again.
 #[test]
 fn a_damaged_table_is_merged_no_more() {
