@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use lsm_tree::compaction::{Leveled, MoveDown};
 use lsm_tree::{AbstractTree, AnyTree};
 
-use super::{Core, RETRY, State, Tree, is_damage};
+use super::{Core, RETRY, State, Tree, is_damage, is_full};
 
 /// Bytes of the first level behind level 0: lsm-tree's own number.
 const FIRST_BYTES: u64 = 256 << 20;
@@ -107,8 +107,11 @@ impl Core {
     /// Says whether each part could be merged.
     fn reclaim(&self, name: Tree, tree: &AnyTree, free: u64) -> lsm_tree::Result<bool> {
         while let Some(strategy) = reclaiming(tree, free) {
-            if !self.merge_once(name, tree, strategy)? {
-                return Ok(false);
+            match self.merge_once(name, tree, strategy) {
+                Ok(false) => return Ok(false),
+                // The log may have taken the room meanwhile: removals go on, and it is tried again.
+                Err(lsm_tree::Error::Io(error)) if is_full(&error) => break,
+                merged => _ = merged?,
             }
             if !self.await_deletion(name)? {
                 break;
@@ -206,7 +209,12 @@ fn unmerged(tree: &AnyTree) -> Unmerged {
 fn reclaiming(tree: &AnyTree, free: u64) -> Option<Leveled> {
     let version = tree.current_version();
     let is_first = version.level(LEVELS - 1).is_none_or(|last| last.is_empty());
-    let table = TABLE_BYTES.min(free / 4 * 3 / PART_TABLES);
+    let part = free / 4 * 3;
+    // All of level 0 is one part.
+    if version.level(0).is_some_and(|new| part < new.size()) {
+        return None;
+    }
+    let table = TABLE_BYTES.min(part / PART_TABLES);
     let table = match unmerged(tree) {
         // A lone run would be moved as it is: over more rows than a part may have.
         Unmerged::Nothing | Unmerged::New(1) => return None,
