@@ -308,8 +308,8 @@ impl ChainThread {
         self.behind_the_log(|engine| engine.checkpoint())
     }
 
-    /// Has the engine make durable what it has.
-    pub(super) fn behind_the_log(
+    /// Has the engine write, once the log has all that the engine has.
+    fn behind_the_log(
         &mut self,
         write: impl FnOnce(&dyn Engine) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {

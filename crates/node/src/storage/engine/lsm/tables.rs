@@ -15,7 +15,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
 use std::time::{Duration, Instant};
 
 use lsm_tree::compaction::{Leveled, MoveDown};
