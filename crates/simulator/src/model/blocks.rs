@@ -158,7 +158,8 @@ impl BlockScope {
     }
 }
 
-/// What is told without each rule: its trace, with the rule and the scope, shortest first.
+/// What is told without each rule: its trace, with the rule and the scope, shortest first. One
+/// wiring is enough.
 ///
 /// # Errors
 /// The rules of which nothing is told.
@@ -166,9 +167,13 @@ pub fn traces(
     scopes: &[BlockScope],
     limits: Limits,
 ) -> Result<Vec<(LeftOut, &'static str, String)>, Vec<LeftOut>> {
-    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    let mut told: Vec<(usize, LeftOut, _, _)> = Vec::new();
+    let mut untold = Vec::new();
     for scope in scopes {
         for rule in scope.tells() {
+            if told.iter().any(|(_, it, ..)| *it == rule) {
+                continue;
+            }
             match scope.explore(Some(rule), limits).outcome {
                 Outcome::Violated { what, trace } => {
                     let length = trace.lines().filter(|line| !line.starts_with(' ')).count();
@@ -179,7 +184,6 @@ pub fn traces(
         }
     }
     told.sort();
-    // One wiring is enough.
     untold.retain(|rule| !told.iter().any(|(_, it, ..)| it == rule));
     match untold.is_empty() {
         true => Ok(told

@@ -17,20 +17,28 @@ fn every_rule_of_blocks_is_told() {
     }
 }
 
-/// A rule that is not needed alone: nothing is told without it.
+/// A rule that is not needed alone: nothing is told without it. Scopes of bytes with more states
+/// are left to `cargo xtask model blocks --without`.
 #[test]
 fn rules_that_are_not_needed_are_not_told() {
     let limits = Limits { states: 2_000_000 };
     for rule in LeftOut::rules().filter(|rule| !rule.is_needed()) {
-        for scope in block_scopes().iter().filter(|scope| scope.is_quick()) {
-            if matches!(scope, BlockScope::Reads(_)) {
-                let outcome = scope.explore(Some(rule), limits).outcome;
-                assert!(
-                    matches!(outcome, Outcome::Exhausted),
-                    "{rule:?}: {outcome:?}"
-                );
-            }
+        let scopes = block_scopes();
+        let scopes = scopes.iter().filter(|scope| match (scope, rule) {
+            (BlockScope::Bytes(it), LeftOut::Bytes(_)) => it.name.ends_with("two"),
+            (BlockScope::Reads(it), LeftOut::Read(_)) => it.is_quick,
+            _ => false,
+        });
+        let mut searched = 0;
+        for scope in scopes {
+            let outcome = scope.explore(Some(rule), limits).outcome;
+            assert!(
+                matches!(outcome, Outcome::Exhausted),
+                "{rule:?}: {outcome:?}"
+            );
+            searched += 1;
         }
+        assert!(0 < searched, "{rule:?}");
     }
 }
 
