@@ -149,16 +149,17 @@ impl Report {
             "server CPU us",
         ];
         let row = |side: &Side| {
+            // What was not measured is no number.
+            let measured = |figure: f64, digits: usize| match figure.is_nan() {
+                true => String::new(),
+                false => format!("{figure:.digits$}"),
+            };
             vec![
                 side.name.clone(),
                 format!("{:.0}", side.rate),
-                format!("{:.3}", side.p50_ms),
-                format!("{:.3}", side.p99_ms),
-                if side.server_us.is_nan() {
-                    String::new()
-                } else {
-                    format!("{:.1}", side.server_us)
-                },
+                measured(side.p50_ms, 3),
+                measured(side.p99_ms, 3),
+                measured(side.server_us, 1),
             ]
         };
         let titles = titles.map(str::to_owned).to_vec();

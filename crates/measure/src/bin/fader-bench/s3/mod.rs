@@ -249,7 +249,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             scratch.path(),
         )?;
         findings.extend(of_rates(&subjects, &measured.synced, common.seed));
-        notes.extend([measured.small.note("4 KiB"), measured.large.note("8 MiB")]);
+        notes.extend(measured.small.note("4 KiB"));
+        notes.extend(measured.large.note("8 MiB"));
     }
     let fader = Arc::clone(&subjects[0].client);
     if options.has(Part::Races) {
@@ -315,10 +316,13 @@ impl Syncs {
         self.of_blocks += blocks;
     }
 
-    fn note(&self, size: &str) -> String {
-        let by_put = |syncs: u64| syncs as f64 / self.puts.max(1) as f64;
+    /// Nothing where none was put.
+    fn note(&self, size: &str) -> Option<String> {
+        let by_put = |syncs: u64| syncs as f64 / self.puts as f64;
         let (log, blocks) = (by_put(self.of_log), by_put(self.of_blocks));
-        format!("Fader by put of {size}: {log:.3} syncs of the log, {blocks:.3} of blocks.")
+        (0 < self.puts).then(|| {
+            format!("Fader by put of {size}: {log:.3} syncs of the log, {blocks:.3} of blocks.")
+        })
     }
 }
 
