@@ -14,7 +14,6 @@ from nemesis import ensemble
 from processes import Member, Processes
 
 LISTEN_PORT, PEER_PORT = 4566, 4570
-DISK_BYTES = 512 << 20
 WHOLE_SECONDS_MAX = 120
 # A chain that is not full for so long is asked what it waits for.
 WHY_SECONDS = 2
@@ -38,6 +37,8 @@ class Besieged(Processes):
     """A cluster that is whole when nothing is done to it. Members that end are started again, as
     systemd would."""
 
+    DISK_BYTES = 512 << 20
+
     def __init__(self, folder, network, names, zookeepers=1, **settings):
         self.network, self.folder, self.zookeepers = network, folder, zookeepers
         self.library = clock_library()
@@ -54,10 +55,9 @@ class Besieged(Processes):
             self.mount(folder / name / "disk")
         super().__init__(folder, names, **settings)
 
-    @staticmethod
-    def mount(disk):
+    def mount(self, disk):
         disk.mkdir(exist_ok=True)
-        options = f"size={DISK_BYTES},mode=700"
+        options = f"size={self.DISK_BYTES},mode=700"
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", disk], check=True)
 
     def _clock(self, name):
