@@ -38,7 +38,7 @@ const PART_TABLES: u64 = 50;
 const TABLE_BYTES: u64 = 16 << 20;
 /// How often it is looked whether a snapshot has ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// A table of removals is so many times smaller: the rows that it removes are larger.
+/// A table of removals is so many times smaller, at least: the rows that it removes are larger.
 const REMOVALS: u64 = 64;
 /// Bytes of a table for each row beside its key and value, at most.
 const ROW_BYTES: usize = 64;
@@ -278,12 +278,18 @@ fn reclaiming(tree: &AnyTree, free: u64, watermark: SeqNo) -> lsm_tree::Result<O
     let table = match unmerged(tree) {
         // A lone run would be moved as it is: over more rows than a part may have.
         Unmerged::Nothing | Unmerged::New(1) => return Ok(None),
-        Unmerged::New(_) if last != 0 => table / REMOVALS,
+        Unmerged::New(_) if last != 0 => removals_bytes(part, new, last).min(table / REMOVALS),
         Unmerged::New(_) | Unmerged::Levels => table,
     };
     let all = Leveled::default().with_l0_threshold(0);
     let strategy = all.with_table_target_size(table.max(1));
     Ok(Some(strategy.with_level_ratio_policy(vec![0.0])))
+}
+
+/// Bytes of a table of removals that lie among as many rows as a quarter of a part has, if they lie
+/// everywhere.
+fn removals_bytes(part: u64, new: u64, last: u64) -> u64 {
+    (part as f64 / 4.0 * (new as f64 / last as f64)) as u64
 }
 
 /// Whether so many bytes are room for what is left of level 0 when it is merged.

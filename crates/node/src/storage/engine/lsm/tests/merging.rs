@@ -136,6 +136,37 @@ fn removed_rows_leave_a_medium_with_little_room() {
     assert!(reclaim(3 << 20) < before / 100);
 }
 
+/// Removals are cut so finely that those of one table lie among few rows.
+#[test]
+fn rows_removed_in_many_places_leave_a_medium_with_little_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path()).unwrap();
+    let key = |number: u32| {
+        let digits = xxhash_rust::xxh3::xxh3_128(&number.to_be_bytes()).to_be_bytes();
+        let key = KeyBuilder::new(CollectionId(7), Table::Items).raw(&number.to_be_bytes());
+        key.raw(&digits.repeat(3)).build()
+    };
+    let reclaim = |free: u64| {
+        engine.reclaim(free).unwrap();
+        await_merges(&engine);
+        file_bytes(folder.path())
+    };
+    for at in 0..3 {
+        let value = Bytes::from(vec![7; 64 << 10]);
+        let numbers = at * 240..(at + 1) * 240;
+        let rows = numbers
+            .map(|number| (key(number), Some(value.clone())))
+            .collect();
+        engine.commit(&pairs(&rows), id(u64::from(at) + 1)).unwrap();
+        reclaim(32 << 20);
+    }
+    let before = reclaim(32 << 20);
+    let removed = (0..720).step_by(4).map(|number| (key(number), None));
+    engine.commit(&pairs(&removed.collect()), id(4)).unwrap();
+    let after = reclaim(32 << 20);
+    assert!(after < before * 9 / 10, "{after} of {before} bytes");
+}
+
 /// It is not tried again and again.
 #[test]
 fn a_damaged_table_is_merged_no_more() {
