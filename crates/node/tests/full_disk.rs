@@ -189,3 +189,23 @@ async fn the_engine_reclaims_while_only_the_reserve_is_left() {
     machine.until("it ends to reclaim", is_much).await;
     machine.node.close().await;
 }
+
+/// The engine deletes them when no snapshot reads them. The log may wait for their room.
+#[tokio::test(flavor = "multi_thread")]
+async fn merged_tables_go_while_the_log_has_no_room() {
+    let machine = Machine::new();
+    create(&machine.node).await.unwrap();
+    machine.fill().await;
+    machine.disk.set_bytes_free(Some(0));
+    delete(&machine.node, "k0").await.unwrap_err();
+    let is_refused = |it: &Machine| matches!(it.node.health(), Health::ReadOnly(_));
+    machine.until("the log is full", is_refused).await;
+    let merged = machine.engine.merge();
+    let are_gone = |_: &Machine| merged.strong_count() == 0;
+    machine.until("merged tables go", are_gone).await;
+    machine.disk.set_bytes_free(None);
+    let is_serving = |it: &Machine| it.node.health() == Health::Serving;
+    machine.until("the log has room", is_serving).await;
+    delete(&machine.node, "k0").await.unwrap();
+    machine.node.close().await;
+}

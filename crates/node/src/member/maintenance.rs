@@ -238,6 +238,7 @@ impl ChainThread {
             return;
         }
         self.resume_at_ms = now + RESUME_MS;
+        self.renew_snapshot();
         self.try_to_resume();
     }
 
@@ -337,15 +338,22 @@ impl ChainThread {
             }
             return Ok(());
         };
-        // Tables that were merged go when no snapshot reads them, and no entry may come meanwhile.
-        let applied = self.requests.applied();
-        let snapshot = self.shared.engine.snapshot();
-        self.requests.on_applied(snapshot, applied);
+        self.renew_snapshot();
         if now_ms < self.reclaim_at_ms {
             return Ok(());
         }
         self.reclaim_at_ms = now_ms + RECLAIM_MS;
         self.behind_the_log(|engine| engine.reclaim(free))
+    }
+
+    /// Tables that were merged leave the disk when no snapshot reads them. While it has no room, no
+    /// entry may come that would bring another snapshot.
+    fn renew_snapshot(&mut self) {
+        if !self.is_filling {
+            let applied = self.requests.applied();
+            let snapshot = self.shared.engine.snapshot();
+            self.requests.on_applied(snapshot, applied);
+        }
     }
 
     fn cut_log(&mut self, durable: fader_chain::EntryId) {

@@ -4,7 +4,7 @@
 //! some commit since the last checkpoint, one tree apart from the other.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use fader_chain::{EntryId, RangeContent};
@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::SimulatedDisk;
 
-type Map = BTreeMap<Bytes, Bytes>;
+pub(crate) type Map = BTreeMap<Bytes, Bytes>;
 
 /// The entry up to which each tree holds everything.
 type Applied = BTreeMap<Tree, EntryId>;
@@ -94,6 +94,14 @@ impl MemoryEngine {
     /// Bytes that are free on the medium, as it was told, while that is little.
     pub(crate) fn little_room(&self) -> Option<u64> {
         self.state.lock().little_room
+    }
+
+    /// Puts the same rows elsewhere, as a merge does; what they were in before is there as long as
+    /// a snapshot has it.
+    pub(crate) fn merge(&self) -> Weak<Map> {
+        let mut state = self.state.lock();
+        let merged = Arc::new(Map::clone(&state.newest.map));
+        Arc::downgrade(&std::mem::replace(&mut state.newest.map, merged))
     }
 
     /// The engine after an orderly end, on a copy of its disk.

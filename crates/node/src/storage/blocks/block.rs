@@ -8,6 +8,7 @@ use bytes::Bytes;
 use fader_services::{ErrorCode, Reason};
 
 use super::sums::{piece_sums, sum, whole_sum};
+use crate::storage::disk::is_full;
 
 /// The most bytes of a block.
 pub const BLOCK_BYTES_MAX: u32 = 4 << 20;
@@ -224,10 +225,7 @@ impl DiskError {
     /// Whether there is no room, which may end by itself.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(
-            self.kind,
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        )
+        is_full(self.kind)
     }
 }
 

@@ -16,6 +16,14 @@ use std::path::Path;
 
 pub use real::RealDisk;
 
+/// Whether an error of this kind says that there is no room, which may end by itself.
+pub(crate) fn is_full(error: io::ErrorKind) -> bool {
+    matches!(
+        error,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
 /// Each place in the code that makes something durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncSite {

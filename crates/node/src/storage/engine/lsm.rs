@@ -11,6 +11,7 @@
 //!
 //! Deliberately absent: compression; commits from more than one thread.
 
+mod errors;
 mod files;
 mod marker;
 mod merge;
@@ -24,23 +25,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use fader_chain::{EntryId, RangeContent};
-use fader_services::ViewError;
 use lsm_tree::config::{FilterPolicy, FilterPolicyEntry};
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, SeqNo};
 use lsm_tree::{SequenceNumberCounter, Slice};
 use parking_lot::{Condvar, Mutex};
 
+use errors::{damaged, engine_error, finds_no_room, is_damage, open_failed, view_error};
 use marker::Marker;
 use row_cache::RowCache;
 use snapshot::LsmSnapshot;
+use tables::Replaced;
 
 use super::{Engine, EngineError, Pair, Snapshot, Tree, difference, pairs};
 use crate::status::OpenError;
-use crate::storage::log::is_full;
 
 /// Where a tree keeps the id of the last entry it holds: no key of the map, hidden from scans.
 const MARKER: &[u8] = &[0xff];
@@ -94,8 +95,10 @@ struct State {
     is_merging: bool,
     /// Bytes that are free on the medium, while that is little.
     little_room: Option<u64>,
-    /// Trees whose tables were merged, and what must be visible before the merged ones are deleted.
-    replaced: BTreeMap<Tree, SeqNo>,
+    /// Of trees whose tables were merged, the merged ones that may be there yet.
+    replaced: BTreeMap<Tree, Replaced>,
+    /// Whether some table was not ended, as it found no room.
+    has_leftovers: bool,
     /// Whether tables are not merged any more, as some cannot be read.
     is_unmergeable: bool,
     /// What stands in the way of the thread that writes, while something does.
@@ -119,6 +122,7 @@ impl State {
             is_merging: false,
             little_room: None,
             replaced: BTreeMap::new(),
+            has_leftovers: false,
             is_unmergeable: false,
             write_error: None,
             merge_error: None,
@@ -329,6 +333,11 @@ impl Engine for LsmEngine {
         if state.is_merging || state.is_unmergeable || !core.has_unmerged(&state) {
             return Ok(());
         }
+        if !core.wants_tables(&state) {
+            state.is_merge_due = true;
+            core.changed.notify_all();
+            return Ok(());
+        }
         drop(state);
         self.checkpoint()?;
         // Both tables have the tree's mark: they overlap, and are cut into small ones.
@@ -488,9 +497,15 @@ impl Core {
             let error = run(self).err().map(|error| engine_error(&error));
             let mut state = self.state.lock();
             slot(&mut state).clone_from(&error);
+            state.has_leftovers |= error.as_ref().is_some_and(|error| error.is_full);
             self.changed.notify_all();
             match error {
-                Some(error) if error.is_full => drop(self.changed.wait_for(&mut state, RETRY)),
+                Some(error) if error.is_full => {
+                    let end = Instant::now() + RETRY;
+                    while !state.is_closing && Instant::now() < end {
+                        self.changed.wait_until(&mut state, end);
+                    }
+                }
                 Some(_) => return,
                 None => {}
             }
@@ -544,44 +559,6 @@ impl Drop for FailOnPanic<'_> {
             self.core.changed.notify_all();
         }
     }
-}
-
-fn view_error(error: &lsm_tree::Error) -> ViewError {
-    ViewError::Engine {
-        context: error.to_string(),
-    }
-}
-
-fn engine_error(error: &lsm_tree::Error) -> EngineError {
-    let is_full = matches!(error, lsm_tree::Error::Io(error) if is_full(error));
-    EngineError {
-        message: error.to_string(),
-        is_full,
-    }
-}
-
-/// Whether what is read is not what was written.
-fn is_damage(error: &lsm_tree::Error) -> bool {
-    match error {
-        lsm_tree::Error::Io(error) => error.kind() == io::ErrorKind::UnexpectedEof,
-        _ => true,
-    }
-}
-
-fn open_failed(folder: &Path, error: lsm_tree::Error) -> OpenError {
-    match error {
-        lsm_tree::Error::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
-            OpenError::io(
-                format!("opening the engine in {}", folder.display()),
-                source,
-            )
-        }
-        error => damaged(folder, &error.to_string()),
-    }
-}
-
-fn damaged(folder: &Path, reason: &str) -> OpenError {
-    OpenError::damaged(format!("{}: {reason}", folder.display()))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(crate) use reader::{Replayed, whole_until};
 use record::{Before, Codec, HEADER_SIZE, Header};
 
 use crate::status::OpenError;
-use crate::storage::disk::{Disk, File, SyncSite};
+use crate::storage::disk::{Disk, File, SyncSite, is_full};
 
 /// When a write counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,16 +69,8 @@ pub(crate) struct LogError {
 impl LogError {
     /// Whether there is no room, which may end by itself.
     pub(crate) fn is_full(&self) -> bool {
-        is_full(&self.source)
+        is_full(self.source.kind())
     }
-}
-
-/// Whether the error says that there is no room.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
 }
 
 /// What the log did since it was opened.

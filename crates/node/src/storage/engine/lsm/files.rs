@@ -15,6 +15,7 @@
 //!
 //! The list of tables has a sum of each table, so that what rotted is found before it is read.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -90,6 +91,28 @@ pub(super) fn check(folder: &Path, unverified: &mut u64) -> Result<Vec<String>, 
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| format!("syncing {}: {error}", folder.display()))?;
     Ok(damage)
+}
+
+/// Removes the tables of a tree but these, whose list has this number. If it was not the last list
+/// to be written, nothing is known to be needless.
+pub(super) fn remove_others(folder: &Path, list: u64, kept: &BTreeSet<u64>) -> io::Result<()> {
+    let named = std::fs::read(folder.join("current"))?;
+    if split_current(&named).is_none_or(|(number, _)| number != list) {
+        return Ok(());
+    }
+    for table in std::fs::read_dir(folder.join("tables"))? {
+        let table = table?;
+        let number = table.file_name().to_str().and_then(|it| it.parse().ok());
+        if number.is_some_and(|number| !kept.contains(&number)) {
+            // Its room comes back even if it is open.
+            File::options()
+                .write(true)
+                .truncate(true)
+                .open(table.path())?;
+            std::fs::remove_file(table.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a tree was never used: a start that was cut short leaves lists, but no tables.

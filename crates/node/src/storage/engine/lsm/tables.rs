@@ -8,19 +8,23 @@
 //! most a tenth of what the next one has, or 256 MiB.
 //!
 //! Where the medium has little room, all levels are merged into the last one, part by part. There
-//! removed rows end. A part takes at most three quarters of what is free.
+//! removed rows end. A part takes at most three quarters of what is free. Level 0 is one part. If
+//! it is larger, what is left of it must fit, without rows that were replaced or removed in it.
 //!
 //! Invariants:
 //! - a table that was merged is deleted, also when no commit follows: once no snapshot reads it.
+//! - a table that is in no list, as it could not be ended, is removed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lsm_tree::compaction::{Leveled, MoveDown};
-use lsm_tree::{AbstractTree, AnyTree};
+use lsm_tree::merge::Merger;
+use lsm_tree::{AbstractTree, AnyTree, SeqNo, Table, TableId};
 
-use super::{Core, RETRY, State, Tree, is_damage, is_full};
+use super::{Core, RETRY, State, Tree, UNMERGED_MAX, files, finds_no_room, is_damage};
 
 /// Bytes of the first level behind level 0: lsm-tree's own number.
 const FIRST_BYTES: u64 = 256 << 20;
@@ -34,20 +38,38 @@ const PART_TABLES: u64 = 50;
 const TABLE_BYTES: u64 = 16 << 20;
 /// How often it is looked whether a snapshot has ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// A table of removals is so many times smaller: the rows that it removes are larger.
+/// A table of removals is so many times smaller, at least: the rows that it removes are larger.
 const REMOVALS: u64 = 64;
+/// Bytes of a table for each row beside its key and value, at most.
+const ROW_BYTES: usize = 64;
+
+/// Tables of a tree that were merged.
+#[derive(Debug, Default)]
+pub(super) struct Replaced {
+    /// What must be visible before they are deleted.
+    seqno: SeqNo,
+    tables: BTreeSet<TableId>,
+}
 
 impl Core {
     pub(super) fn merge_tables(&self) {
         self.work(
             |state| &mut state.merge_error,
-            |core, state| state.is_merge_due || core.deletable(state).next().is_some(),
+            |core, state| {
+                state.has_leftovers || state.is_merge_due || core.deletable(state).next().is_some()
+            },
             Self::merge_if_due,
         );
     }
 
     fn merge_if_due(&self) -> lsm_tree::Result<()> {
         let mut state = self.state.lock();
+        if std::mem::take(&mut state.has_leftovers) {
+            drop(state);
+            let mut names = self.trees.keys();
+            names.try_for_each(|name| self.remove_leftovers(*name))?;
+            state = self.state.lock();
+        }
         if !state.is_merge_due {
             drop(state);
             return self.delete_merged();
@@ -56,15 +78,10 @@ impl Core {
         let little_room = state.little_room;
         drop(state);
         let merged = self.merge_all(little_room);
-        let seqno = self.publish_versions();
         let mut state = self.state.lock();
         state.is_merging = false;
         match merged {
-            Ok(trees) => {
-                let replaced = trees.into_iter().map(|tree| (tree, seqno));
-                state.replaced.extend(replaced);
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(error) if is_damage(&error) && self.tolerates.load(Ordering::Relaxed) => {
                 tracing::error!(%error, "tables are not merged any more: one is damaged");
                 state.is_unmergeable = true;
@@ -77,55 +94,70 @@ impl Core {
         }
     }
 
-    /// Merges what is to be merged, where maybe only so much is free. Says in which trees something
-    /// was.
-    fn merge_all(&self, little_room: Option<u64>) -> lsm_tree::Result<Vec<Tree>> {
-        let mut merged = Vec::new();
+    /// Merges what is to be merged, where maybe only so much is free.
+    fn merge_all(&self, little_room: Option<u64>) -> lsm_tree::Result<()> {
         for (name, tree) in &self.trees {
-            let before = tree.current_version().id();
-            let is_done = match little_room {
-                Some(free) => self.reclaim(*name, tree, free)?,
-                None => false,
+            let merged = match little_room {
+                Some(free) => self.reclaim(*name, tree, free),
+                None => self.merge_usually(*name, tree),
             };
-            while !is_done && self.merge_once(*name, tree, usual(tree))? {}
-            if tree.current_version().id() != before {
-                merged.push(*name);
+            match merged {
+                // The log may have taken the room meanwhile: removals go on, and it is tried again.
+                Err(error) if little_room.is_some() && finds_no_room(&error) => {}
+                merged => merged?,
             }
         }
-        Ok(merged)
+        Ok(())
+    }
+
+    fn merge_usually(&self, name: Tree, tree: &AnyTree) -> lsm_tree::Result<()> {
+        while self.merge_once(name, tree, usual(tree))? {}
+        Ok(())
     }
 
     /// Says whether there was anything to merge.
     fn merge_once(&self, name: Tree, tree: &AnyTree, strategy: Leveled) -> lsm_tree::Result<bool> {
-        let before = tree.current_version().id();
-        tree.compact(Arc::new(strategy), self.watermark(name))?;
-        Ok(tree.current_version().id() != before)
+        let before = tree.current_version();
+        let merged = tree.compact(Arc::new(strategy), self.watermark(name));
+        if merged.as_ref().is_err_and(finds_no_room) {
+            self.remove_leftovers(name)?;
+        }
+        merged?;
+        let after = tree.current_version();
+        if after.id() == before.id() {
+            return Ok(false);
+        }
+        let left: BTreeSet<TableId> = after.iter_tables().map(Table::id).collect();
+        let tables = before.iter_tables().map(Table::id);
+        let seqno = self.publish_versions();
+        let mut state = self.state.lock();
+        let replaced = state.replaced.entry(name).or_default();
+        replaced.seqno = seqno;
+        replaced
+            .tables
+            .extend(tables.filter(|id| !left.contains(id)));
+        Ok(true)
     }
 
     /// Merges all tables of a tree into its last level, until a snapshot keeps what was merged.
-    /// Says whether each part could be merged.
-    fn reclaim(&self, name: Tree, tree: &AnyTree, free: u64) -> lsm_tree::Result<bool> {
-        while let Some(strategy) = reclaiming(tree, free) {
-            match self.merge_once(name, tree, strategy) {
-                Ok(false) => return Ok(false),
-                // The log may have taken the room meanwhile: removals go on, and it is tried again.
-                Err(lsm_tree::Error::Io(error)) if is_full(&error) => break,
-                merged => _ = merged?,
+    /// Parts that are too large wait for the usual merges.
+    fn reclaim(&self, name: Tree, tree: &AnyTree, free: u64) -> lsm_tree::Result<()> {
+        while let Some(strategy) = reclaiming(tree, free, self.watermark(name))? {
+            if !self.merge_once(name, tree, strategy)? {
+                return self.merge_usually(name, tree);
             }
             if !self.await_deletion(name)? {
                 break;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Deletes tables of a tree that were merged, if no snapshot reads them soon. Says whether they
     /// are gone.
     fn await_deletion(&self, name: Tree) -> lsm_tree::Result<bool> {
-        let seqno = self.publish_versions();
         let end = Instant::now() + RETRY;
         let mut state = self.state.lock();
-        state.replaced.insert(name, seqno);
         while !self.deletable(&state).any(|it| it == name) {
             if state.is_closing || end <= Instant::now() {
                 return Ok(false);
@@ -147,8 +179,17 @@ impl Core {
                 .any(|tree| unmerged(tree) != Unmerged::Nothing)
     }
 
+    /// Whether tables must come to level 0 before it is merged: a lone run would be moved. While it
+    /// has no room, it gets no more than a few.
+    pub(super) fn wants_tables(&self, state: &State) -> bool {
+        let mut runs = self.trees.values().map(AnyTree::l0_run_count);
+        let has_few = runs.all(|runs| runs < UNMERGED_MAX);
+        let mut trees = self.trees.values();
+        has_few && (0 < state.memory || trees.any(|it| unmerged(it) == Unmerged::New(1)))
+    }
+
     /// Lets the next snapshot see the tables as they are now.
-    fn publish_versions(&self) -> lsm_tree::SeqNo {
+    fn publish_versions(&self) -> SeqNo {
         let _committing = self.committing.lock();
         let seqno = self.seqno.next();
         self.publish(seqno);
@@ -158,7 +199,7 @@ impl Core {
     /// The trees with merged tables that no snapshot reads any more.
     fn deletable(&self, state: &State) -> impl Iterator<Item = Tree> {
         let replaced = state.replaced.iter();
-        let read = replaced.filter(|(tree, seqno)| **seqno <= self.watermark(**tree));
+        let read = replaced.filter(|(tree, it)| it.seqno <= self.watermark(**tree));
         read.map(|(tree, _)| *tree)
     }
 
@@ -168,11 +209,30 @@ impl Core {
         let due: Vec<Tree> = self.deletable(&self.state.lock()).collect();
         for name in due {
             let tree = &self.trees[&name];
-            if let Some(level) = empty_level(tree) {
-                tree.compact(Arc::new(MoveDown(level, level)), self.watermark(name))?;
-            }
+            let deleted = empty_level(tree).map_or(Ok(()), |level| {
+                tree.compact(Arc::new(MoveDown(level, level)), self.watermark(name))
+            });
             self.state.lock().replaced.remove(&name);
+            match deleted {
+                // The list takes room, too.
+                Err(error) if finds_no_room(&error) => self.remove_leftovers(name)?,
+                deleted => deleted?,
+            }
         }
+        Ok(())
+    }
+
+    /// Removes tables of a tree that found no room while they were written, which the tree leaves
+    /// alone until it is opened again. No merge may run.
+    fn remove_leftovers(&self, name: Tree) -> lsm_tree::Result<()> {
+        let tree = &self.trees[&name];
+        let _no_checkpoint = tree.get_flush_lock();
+        let version = tree.current_version();
+        let mut kept: BTreeSet<TableId> = version.iter_tables().map(Table::id).collect();
+        if let Some(replaced) = self.state.lock().replaced.get(&name) {
+            kept.extend(&replaced.tables);
+        }
+        files::remove_others(&tree.tree_config().path, version.id(), &kept)?;
         Ok(())
     }
 }
@@ -205,24 +265,52 @@ fn unmerged(tree: &AnyTree) -> Unmerged {
 
 /// How the next part is merged where so much is free; nothing if there is none. No level but the
 /// last one may keep anything.
-fn reclaiming(tree: &AnyTree, free: u64) -> Option<Leveled> {
+fn reclaiming(tree: &AnyTree, free: u64, watermark: SeqNo) -> lsm_tree::Result<Option<Leveled>> {
     let version = tree.current_version();
-    let is_first = version.level(LEVELS - 1).is_none_or(|last| last.is_empty());
+    let size = |level| version.level(level).map_or(0, |it| it.size());
+    let (new, last) = (size(0), size(LEVELS - 1));
     let part = free / 4 * 3;
     // All of level 0 is one part.
-    if version.level(0).is_some_and(|new| part < new.size()) {
-        return None;
+    if part < new && !has_room_for_new(tree, watermark, part)? {
+        return Ok(None);
     }
     let table = TABLE_BYTES.min(part / PART_TABLES);
     let table = match unmerged(tree) {
         // A lone run would be moved as it is: over more rows than a part may have.
-        Unmerged::Nothing | Unmerged::New(1) => return None,
-        Unmerged::New(_) if !is_first => table / REMOVALS,
+        Unmerged::Nothing | Unmerged::New(1) => return Ok(None),
+        Unmerged::New(_) if last != 0 => removals_bytes(part, new, last).min(table / REMOVALS),
         Unmerged::New(_) | Unmerged::Levels => table,
     };
     let all = Leveled::default().with_l0_threshold(0);
     let strategy = all.with_table_target_size(table.max(1));
-    Some(strategy.with_level_ratio_policy(vec![0.0]))
+    Ok(Some(strategy.with_level_ratio_policy(vec![0.0])))
+}
+
+/// Bytes of a table of removals that lie among as many rows as a quarter of a part has, if they lie
+/// everywhere.
+fn removals_bytes(part: u64, new: u64, last: u64) -> u64 {
+    (part as f64 / 4.0 * (new as f64 / last as f64)) as u64
+}
+
+/// Whether so many bytes are room for what is left of level 0 when it is merged.
+fn has_room_for_new(tree: &AnyTree, watermark: SeqNo, most: u64) -> lsm_tree::Result<bool> {
+    let version = tree.current_version();
+    let runs = version.level(0).into_iter().flat_map(|level| level.iter());
+    let tables = runs.flat_map(|run| run.iter()).map(Table::scan);
+    let (mut bytes, mut last) = (0, None);
+    for row in Merger::new(tables.collect::<lsm_tree::Result<Vec<_>>>()?) {
+        let row = row?;
+        let is_replaced = last.as_ref() == Some(&row.key.user_key);
+        if is_replaced && row.key.seqno < watermark {
+            continue;
+        }
+        bytes += (ROW_BYTES + row.key.user_key.len() + row.value.len()) as u64;
+        if most < bytes {
+            return Ok(false);
+        }
+        last = Some(row.key.user_key);
+    }
+    Ok(true)
 }
 
 /// How many times as large as the one before each level is: of so many levels, the last of which
