@@ -117,26 +117,25 @@ impl Core {
 
     /// Says whether there was anything to merge.
     fn merge_once(&self, name: Tree, tree: &AnyTree, strategy: Leveled) -> lsm_tree::Result<bool> {
-        let before = tree.current_version();
+        let (before, old) = (tree.current_version().id(), tables(tree));
         let merged = tree.compact(Arc::new(strategy), self.watermark(name));
+        let is_new = tree.current_version().id() != before;
+        if is_new {
+            self.note_replaced(name, &old - &tables(tree));
+        }
         if merged.as_ref().is_err_and(finds_no_room) {
             self.remove_leftovers(name)?;
         }
-        merged?;
-        let after = tree.current_version();
-        if after.id() == before.id() {
-            return Ok(false);
-        }
-        let left: BTreeSet<TableId> = after.iter_tables().map(Table::id).collect();
-        let tables = before.iter_tables().map(Table::id);
+        merged.map(|()| is_new)
+    }
+
+    /// Snapshots may read these tables of a tree, which its new list does not have.
+    fn note_replaced(&self, name: Tree, tables: BTreeSet<TableId>) {
         let seqno = self.publish_versions();
         let mut state = self.state.lock();
         let replaced = state.replaced.entry(name).or_default();
         replaced.seqno = seqno;
-        replaced
-            .tables
-            .extend(tables.filter(|id| !left.contains(id)));
-        Ok(true)
+        replaced.tables.extend(tables);
     }
 
     /// Merges all tables of a tree into its last level, until a snapshot keeps what was merged.
@@ -242,6 +241,11 @@ fn usual(tree: &AnyTree) -> Leveled {
     let version = tree.current_version();
     let last = version.level(LEVELS - 1).map_or(0, |it| it.size());
     Leveled::default().with_level_ratio_policy(ratios(last, levels(tree)))
+}
+
+fn tables(tree: &AnyTree) -> BTreeSet<TableId> {
+    let version = tree.current_version();
+    version.iter_tables().map(Table::id).collect()
 }
 
 /// What has not come to the last level.
