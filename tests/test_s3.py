@@ -289,6 +289,7 @@ def test_forms_of_browsers(server, s3, bucket, version):
     status, _, body = send("k", b"hey", sized, **{"x-amz-meta-a": "1"})
     assert (status, b"Extra input fields" in body) == (403, True)
     assert body_of(s3.get_object(Bucket=bucket, Key="k")) == b"hi"
+    assert send("k", b"hi", [])[1]["Location"] == f"{server.url}/{bucket}/k"
 
 
 def test_multipart_uploads(s3, bucket):

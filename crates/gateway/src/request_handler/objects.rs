@@ -176,7 +176,7 @@ impl RequestHandler {
         }
         if named == Operation::PostObject {
             let incoming = body.lock().take().ok_or_else(access_denied)?;
-            return form::post(self, parts, &place, &parameters, arrival, incoming).await;
+            return form::post(self, parts, &place, arrival, incoming).await;
         }
         let mut sender = self.s3_sender(parts, &place, &parameters, arrival).await?;
         let asked = consistency::asked(&parts.headers, &parameters);
