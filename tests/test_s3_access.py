@@ -101,6 +101,8 @@ def test_the_anonymous_read_and_write_what_is_public(running, owner, anonymous):
     allow(owner, bucket, "*", "s3:GetObject")
     with urllib.request.urlopen(f"{running.url}/{bucket}/a", timeout=60) as reply:
         assert reply.read() == b"of the owner"
+    with Refused("InvalidRequest", 400):
+        anonymous.get_object(Bucket=bucket, Key="a", ResponseContentType="text/html")
     request = urllib.request.Request(f"{running.url}/{bucket}/b", b"x" * 100_000, method="PUT")
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=60)
