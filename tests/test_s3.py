@@ -257,6 +257,38 @@ def test_presigned_urls(server, bucket, version):
         assert (status, b"Request has expired" in body) == (403, True)
 
 
+def test_a_presigned_url_carries_headers(server, s3, bucket):
+    """SDKs put headers of AWS's own into the URL: with version 2 boto3 does, with version 4 those
+    for other languages do. It shows SPRESIGN-1."""
+    of = {"Bucket": bucket, "Key": "k"}
+    two = client_of(server.url, signature_version="s3")
+    url = two.generate_presigned_url("put_object", {**of, "Metadata": {"a": "b c"}})
+    assert "x-amz-meta-a=b%20c" in url
+    assert fetch(url, b"two", "PUT", {"Content-Type": ""})[0] == 200
+    assert s3.head_object(**of)["Metadata"] == {"a": "b c"}
+    changed = url.replace("b%20c", "other")
+    assert fetch(changed, b"x", "PUT", {"Content-Type": ""})[0] == 403
+    more = f"{url}&x-amz-meta-more=1"
+    assert fetch(more, b"x", "PUT", {"Content-Type": ""})[0] == 403
+
+    def four(query):
+        signer = client_of(server.url, signature_version="s3v4")
+        signer.meta.events.register(
+            "before-sign.s3", lambda request, **_: request.params.update(query)
+        )
+        return signer.generate_presigned_url("put_object", of)
+
+    url = four({"x-amz-meta-c": "d", "X-Amz-Tagging": "e=f", "x-amz-checksum-crc32": "AAAAAA=="})
+    assert fetch(url, b"four", "PUT")[0] == 200
+    assert s3.head_object(**of)["Metadata"] == {"c": "d"}
+    assert s3.get_object_tagging(**of)["TagSet"] == [{"Key": "e", "Value": "f"}]
+    status, _, body = fetch(url, b"x", "PUT", {"x-amz-meta-c": "other"})
+    assert (status, b"not signed" in body) == (403, True)
+    status, _, body = fetch(four({"x-amz-server-side-encryption": "AES256"}), b"x", "PUT")
+    assert (status, b"NotImplemented" in body) == (501, True)
+    assert body_of(s3.get_object(**of)) == b"four"
+
+
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
 def test_forms_of_browsers(server, s3, bucket, version):
     one = client_of(server.url, signature_version=version)
