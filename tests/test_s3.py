@@ -397,6 +397,41 @@ def test_a_whole_checksum_of_parts(s3, bucket):
     assert (put["ChecksumCRC32"], put["ChecksumType"]) == (crc, "FULL_OBJECT")
 
 
+def test_no_checksum_that_a_completion_tells_of_is_passed_over(s3, bucket):
+    part = noise(1000, 9)
+    crc = base64.b64encode(zlib.crc32(part).to_bytes(4, "big")).decode()
+    wrong = {"ChecksumCRC32": "AAAAAA=="}
+
+    def begin(**kind):
+        of = {"Bucket": bucket, "Key": "m"}
+        of["UploadId"] = s3.create_multipart_upload(**of, **kind)["UploadId"]
+        etag = s3.upload_part(**of, PartNumber=1, Body=part, ChecksumAlgorithm="CRC32")["ETag"]
+        return of, {"PartNumber": 1, "ETag": etag}
+
+    def complete(of, listed, **told):
+        return s3.complete_multipart_upload(**of, MultipartUpload={"Parts": [listed]}, **told)
+
+    of, listed = begin()
+    for told, code in [
+        (wrong, "BadDigest"),
+        ({"ChecksumCRC64NVME": "AAAAAAAAAAA="}, "InvalidRequest"),
+        ({"ChecksumSHA256": f"{'A' * 43}="}, "InvalidRequest"),
+        ({"ChecksumMD5": f"{'A' * 22}=="}, "InvalidRequest"),
+        ({"ChecksumType": "COMPOSITE"}, "InvalidRequest"),
+    ]:
+        with Refused(code, 400):
+            complete(of, listed, **told)
+    with Refused("InvalidPart", 400):
+        complete(of, {**listed, **wrong})
+    assert complete(of, {**listed, "ChecksumCRC32": crc}, ChecksumCRC32=crc)["ChecksumCRC32"] == crc
+
+    of, listed = begin(ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
+    for told in ({"ChecksumCRC32C": "AAAAAA=="}, {"ChecksumType": "COMPOSITE"}):
+        with Refused("InvalidRequest", 400):
+            complete(of, listed, **told)
+    assert complete(of, listed)["ChecksumCRC32"] == crc
+
+
 def test_managed_transfers_and_aborted_uploads(s3, bucket):
     body = noise(20 * MIB, 6)
     s3.upload_fileobj(io.BytesIO(body), bucket, "big")
