@@ -105,6 +105,18 @@ def test_a_bucket_stands_in_the_host(server, s3, bucket):
     assert body_of(s3.get_object(Bucket=bucket, Key="x/y")) == b"hi"
 
 
+def test_a_key_of_a_bucket_in_the_host_is_no_page_of_the_server(server, s3, bucket):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    signer = client_of(f"http://localhost:{server.port}", style="virtual")
+    for key in ("healthz", "metrics"):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"mine")
+        url = signer.generate_presigned_url("get_object", {"Bucket": bucket, "Key": key})
+        parsed = urllib.parse.urlparse(url)
+        connection.request("GET", f"{parsed.path}?{parsed.query}", headers={"Host": parsed.netloc})
+        assert connection.getresponse().read() == b"mine"
+    assert fetch(f"{server.url}/healthz")[2] == b'{"status":"ok"}'
+
+
 def test_domains_are_a_setting(tmp_path, monkeypatch):
     found = socket.getaddrinfo
 
