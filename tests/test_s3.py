@@ -105,6 +105,18 @@ def test_a_bucket_stands_in_the_host(server, s3, bucket):
     assert body_of(s3.get_object(Bucket=bucket, Key="x/y")) == b"hi"
 
 
+def test_a_key_of_a_bucket_in_the_host_is_no_page_of_the_server(server, s3, bucket):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    signer = client_of(f"http://localhost:{server.port}", style="virtual")
+    for key in ("healthz", "metrics"):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"mine")
+        url = signer.generate_presigned_url("get_object", {"Bucket": bucket, "Key": key})
+        parsed = urllib.parse.urlparse(url)
+        connection.request("GET", f"{parsed.path}?{parsed.query}", headers={"Host": parsed.netloc})
+        assert connection.getresponse().read() == b"mine"
+    assert fetch(f"{server.url}/healthz")[2] == b'{"status":"ok"}'
+
+
 def test_domains_are_a_setting(tmp_path, monkeypatch):
     found = socket.getaddrinfo
 
@@ -257,6 +269,38 @@ def test_presigned_urls(server, bucket, version):
         assert (status, b"Request has expired" in body) == (403, True)
 
 
+def test_a_presigned_url_carries_headers(server, s3, bucket):
+    """SDKs put headers of AWS's own into the URL: with version 2 boto3 does, with version 4 those
+    for other languages do. It shows SPRESIGN-1."""
+    of = {"Bucket": bucket, "Key": "k"}
+    two = client_of(server.url, signature_version="s3")
+    url = two.generate_presigned_url("put_object", {**of, "Metadata": {"a": "b c"}})
+    assert "x-amz-meta-a=b%20c" in url
+    assert fetch(url, b"two", "PUT", {"Content-Type": ""})[0] == 200
+    assert s3.head_object(**of)["Metadata"] == {"a": "b c"}
+    changed = url.replace("b%20c", "other")
+    assert fetch(changed, b"x", "PUT", {"Content-Type": ""})[0] == 403
+    more = f"{url}&x-amz-meta-more=1"
+    assert fetch(more, b"x", "PUT", {"Content-Type": ""})[0] == 403
+
+    def four(query):
+        signer = client_of(server.url, signature_version="s3v4")
+        signer.meta.events.register(
+            "before-sign.s3", lambda request, **_: request.params.update(query)
+        )
+        return signer.generate_presigned_url("put_object", of)
+
+    url = four({"x-amz-meta-c": "d", "X-Amz-Tagging": "e=f", "x-amz-checksum-crc32": "AAAAAA=="})
+    assert fetch(url, b"four", "PUT")[0] == 200
+    assert s3.head_object(**of)["Metadata"] == {"c": "d"}
+    assert s3.get_object_tagging(**of)["TagSet"] == [{"Key": "e", "Value": "f"}]
+    status, _, body = fetch(url, b"x", "PUT", {"x-amz-meta-c": "other"})
+    assert (status, b"not signed" in body) == (403, True)
+    status, _, body = fetch(four({"x-amz-server-side-encryption": "AES256"}), b"x", "PUT")
+    assert (status, b"NotImplemented" in body) == (501, True)
+    assert body_of(s3.get_object(**of)) == b"four"
+
+
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
 def test_forms_of_browsers(server, s3, bucket, version):
     one = client_of(server.url, signature_version=version)
@@ -289,6 +333,7 @@ def test_forms_of_browsers(server, s3, bucket, version):
     status, _, body = send("k", b"hey", sized, **{"x-amz-meta-a": "1"})
     assert (status, b"Extra input fields" in body) == (403, True)
     assert body_of(s3.get_object(Bucket=bucket, Key="k")) == b"hi"
+    assert send("k", b"hi", [])[1]["Location"] == f"{server.url}/{bucket}/k"
 
 
 def test_multipart_uploads(s3, bucket):
@@ -362,6 +407,41 @@ def test_a_whole_checksum_of_parts(s3, bucket):
         **of, MultipartUpload={"Parts": done}, ChecksumCRC32=crc, ChecksumType="FULL_OBJECT"
     )
     assert (put["ChecksumCRC32"], put["ChecksumType"]) == (crc, "FULL_OBJECT")
+
+
+def test_no_checksum_that_a_completion_tells_of_is_passed_over(s3, bucket):
+    part = noise(1000, 9)
+    crc = base64.b64encode(zlib.crc32(part).to_bytes(4, "big")).decode()
+    wrong = {"ChecksumCRC32": "AAAAAA=="}
+
+    def begin(**kind):
+        of = {"Bucket": bucket, "Key": "m"}
+        of["UploadId"] = s3.create_multipart_upload(**of, **kind)["UploadId"]
+        etag = s3.upload_part(**of, PartNumber=1, Body=part, ChecksumAlgorithm="CRC32")["ETag"]
+        return of, {"PartNumber": 1, "ETag": etag}
+
+    def complete(of, listed, **told):
+        return s3.complete_multipart_upload(**of, MultipartUpload={"Parts": [listed]}, **told)
+
+    of, listed = begin()
+    for told, code in [
+        (wrong, "BadDigest"),
+        ({"ChecksumCRC64NVME": "AAAAAAAAAAA="}, "InvalidRequest"),
+        ({"ChecksumSHA256": f"{'A' * 43}="}, "InvalidRequest"),
+        ({"ChecksumMD5": f"{'A' * 22}=="}, "InvalidRequest"),
+        ({"ChecksumType": "COMPOSITE"}, "InvalidRequest"),
+    ]:
+        with Refused(code, 400):
+            complete(of, listed, **told)
+    with Refused("InvalidPart", 400):
+        complete(of, {**listed, **wrong})
+    assert complete(of, {**listed, "ChecksumCRC32": crc}, ChecksumCRC32=crc)["ChecksumCRC32"] == crc
+
+    of, listed = begin(ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
+    for told in ({"ChecksumCRC32C": "AAAAAA=="}, {"ChecksumType": "COMPOSITE"}):
+        with Refused("InvalidRequest", 400):
+            complete(of, listed, **told)
+    assert complete(of, listed)["ChecksumCRC32"] == crc
 
 
 def test_managed_transfers_and_aborted_uploads(s3, bucket):

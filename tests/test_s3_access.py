@@ -101,6 +101,8 @@ def test_the_anonymous_read_and_write_what_is_public(running, owner, anonymous):
     allow(owner, bucket, "*", "s3:GetObject")
     with urllib.request.urlopen(f"{running.url}/{bucket}/a", timeout=60) as reply:
         assert reply.read() == b"of the owner"
+    with Refused("InvalidRequest", 400):
+        anonymous.get_object(Bucket=bucket, Key="a", ResponseContentType="text/html")
     request = urllib.request.Request(f"{running.url}/{bucket}/b", b"x" * 100_000, method="PUT")
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=60)
@@ -195,3 +197,76 @@ def test_a_key_of_another_server_is_taken_over(running, owner, tmp_path):
         text="87654321", check=False,
     )
     assert again.returncode != 0
+
+
+def form_of(signer, bucket, url, headers=(), **fields):
+    """What a form that puts `k` is answered, with these fields."""
+    conditions = [{name: value} for name, value in fields.items()]
+    form = signer.generate_presigned_post(bucket, "k", Fields=fields, Conditions=conditions)
+    parts = [
+        f'--XX\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in form["fields"].items()
+    ]
+    parts.append('--XX\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--XX--\r\n')
+    kind = {"Content-Type": "multipart/form-data; boundary=XX", **dict(headers)}
+    request = urllib.request.Request(url, "".join(parts).encode(), kind, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return reply.status, reply.headers["Location"]
+    except urllib.error.HTTPError as refused:
+        return refused.code, None
+
+
+@pytest.mark.parametrize("version", ["s3", "s3v4"])
+def test_a_policy_sees_the_fields_of_a_form(running, owner, version):
+    """A form says with fields what a put says with headers."""
+    bucket = made(owner, f"of-forms-{version}", "ObjectWriter")
+    signer = client_of(running.url, signature_version=version)
+    url = f"{running.url}/{bucket}"
+
+    def deny(**condition):
+        allow(owner, bucket, "*", "s3:PutObject", Effect="Deny", Condition=condition)
+
+    deny(StringEquals={"s3:x-amz-acl": "public-read"})
+    assert form_of(signer, bucket, url, acl="public-read") == (403, None)
+    assert form_of(signer, bucket, url, acl="private") == (204, f"{url}/k")
+    deny(StringNotEquals={"s3:x-amz-acl": "private"})
+    assert form_of(signer, bucket, url, {"x-amz-acl": "private"}.items()) == (403, None)
+    deny(StringEquals={"s3:authType": "POST"})
+    assert form_of(signer, bucket, url) == (403, None)
+    owner.put_object(Bucket=bucket, Key="k", Body=b"by a header")
+    deny(NumericGreaterThanEquals={"s3:signatureAge": "0"})
+    assert form_of(signer, bucket, url) == (403, None)
+    owner.put_object(Bucket=bucket, Key="k", Body=b"by a header")
+
+
+def test_a_form_to_a_bucket_in_the_host_is_told_where_its_object_is(running, owner):
+    bucket = made(owner, "of-hosts")
+    host = f"{bucket}.localhost:{running.port}"
+    headers = {"Host": host}.items()
+    told = form_of(client_of(running.url), bucket, running.url, headers)
+    assert told == (204, f"http://{host}/k")
+
+
+def test_a_policy_bounds_the_age_of_signatures_in_urls(running, owner):
+    bucket = made(owner, "of-age")
+    url = client_of(running.url, signature_version="s3v4").generate_presigned_url(
+        "get_object", {"Bucket": bucket, "Key": "a"}, ExpiresIn=600
+    )
+
+    def status():
+        try:
+            with urllib.request.urlopen(url, timeout=60) as reply:
+                return reply.status
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    def deny(age_ms):
+        condition = {"NumericGreaterThan": {"s3:signatureAge": str(age_ms)}}
+        allow(owner, bucket, "*", "s3:GetObject", Effect="Deny", Condition=condition)
+
+    deny(600_000)
+    assert status() == 200
+    deny(-1)
+    assert status() == 403
+    assert owner.get_object(Bucket=bucket, Key="a")["Body"].read() == b"of the owner"

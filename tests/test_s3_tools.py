@@ -107,13 +107,32 @@ def test_keys_that_leave_the_folder_are_left_out(s3, bucket, fader, tmp_path):
     assert said.count("left out") == 3
 
 
-def test_errors_say_what_to_do(fader, tmp_path):
+def test_links_to_nothing_are_left_out(bucket, fader, tmp_path):
+    folder = tmp_path / "links"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"x")
+    for name, target in [("same", "a"), ("nothing", "nowhere"), ("loop", "..")]:
+        (folder / name).symlink_to(target)
+    said = fader("cp", "-r", folder, f"s3://{bucket}/links")
+    assert "copied 2, " in said.stdout
+    assert [name in said.stderr for name in ("nothing", "loop", "same")] == [True, True, False]
+
+
+def test_a_name_with_a_slash_is_a_folder(s3, bucket, fader, tmp_path):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    fader("cp", f"s3://{bucket}/k", f"{tmp_path}/new/")
+    assert tree(tmp_path) == {"new/k": b"x"}
+
+
+def test_errors_say_what_to_do(fader, bucket, tmp_path):
     said = fader("ls", "s3://no-such-bucket", check=False)
     assert said.returncode != 0 and "fader s3 mb" in said.stderr
     said = fader("cp", tmp_path, "s3://no-such-bucket", check=False)
     assert "-r" in said.stderr
     said = fader("cp", "-r", "nowhere", "s3://b", check=False)
     assert "cannot read nowhere" in said.stderr
+    for words in (["cat", f"s3://{bucket}"], ["cp", f"s3://{bucket}/", tmp_path]):
+        assert "names no object" in fader(*words, check=False).stderr
 
 
 def test_the_aws_command_line_syncs(server, bucket, photos, tmp_path):

@@ -37,7 +37,7 @@ pub(crate) struct Parameter<'a> {
 }
 
 /// All parameters of one request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Parameters<'a> {
     sorted: Vec<Parameter<'a>>,
 }

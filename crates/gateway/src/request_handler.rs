@@ -139,7 +139,7 @@ impl RequestHandler {
                 return self.turn_away(&refusal).map(Outgoing::from);
             }
             let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-            let is_page = is_read && RequestHandler::is_page(parts.uri.path());
+            let is_page = is_read && self.asks_page(&parts);
             let service = AskedService::of(&parts, &self.settings.s3_domains);
             if !is_page && service == AskedService::S3 {
                 return self.s3(&parts, incoming, arrival, progress).await;

@@ -11,6 +11,7 @@
 mod download;
 mod upload;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -187,24 +188,27 @@ fn files(from: &Path, to: &ObjectPlace, is_recursive: bool) -> Result<Vec<Copy>>
                 folders.push(path);
                 continue;
             }
-            // A link to a folder might lead back here.
-            let meta = std::fs::metadata(&path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            if !meta.is_file() {
+            let Some(bytes) = bytes_of_file(&path)? else {
                 note!("left out: {} is no file", path.display());
                 continue;
-            }
+            };
             let below = path.strip_prefix(from).unwrap_or(&path);
             let names: Option<Vec<&str>> = below.iter().map(|name| name.to_str()).collect();
             let names = names.with_context(|| format!("{} is not UTF-8", path.display()))?;
-            copies.push(Copy::Up(
-                path.clone(),
-                to.below(&names.join("/")),
-                meta.len(),
-            ));
+            copies.push(Copy::Up(path.clone(), to.below(&names.join("/")), bytes));
         }
     }
     Ok(copies)
+}
+
+/// The bytes of a file, also of one that a link names. A link to a folder is left out, for it might
+/// lead back here, and so is one to nothing.
+fn bytes_of_file(path: &Path) -> Result<Option<u64>> {
+    match std::fs::metadata(path) {
+        Ok(meta) => Ok(meta.is_file().then_some(meta.len())),
+        Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
 }
 
 fn name_of(path: &Path) -> Result<String> {
@@ -222,6 +226,7 @@ async fn objects(
     is_recursive: bool,
 ) -> Result<Vec<Copy>> {
     if !is_recursive {
+        from.check_key("-r copies all of them")?;
         let request = S3Request::new("HEAD".parse()?, &from.bucket, &from.key);
         let head = service.find(request).await?;
         let head = head.with_context(|| format!("there is no {from}; -r copies what is below"))?;
@@ -234,7 +239,9 @@ async fn objects(
             }
             Place::Object(to) => Copy::Across(from.clone(), to.clone(), size),
             Place::File(path) => {
-                let path = match path.is_dir() {
+                let is_folder =
+                    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+                let path = match is_folder {
                     true => path.join(relative(name).context("the key names no file")?),
                     false => path.clone(),
                 };

@@ -50,6 +50,7 @@ pub(super) struct PresignOptions {
 
 /// Prints an object, a piece at a time.
 pub(super) async fn cat(service: &Service, options: &CatOptions) -> Result<()> {
+    options.place.check_key("`fader s3 ls` lists them")?;
     let (bucket, key) = (&*options.place.bucket, &*options.place.key);
     let head = service
         .call(S3Request::new("HEAD".parse()?, bucket, key))
@@ -80,12 +81,7 @@ pub(super) async fn cat(service: &Service, options: &CatOptions) -> Result<()> {
 pub(super) async fn remove(service: &Service, options: &RmOptions) -> Result<()> {
     let (bucket, key) = (&*options.place.bucket, &*options.place.key);
     if !options.recursive {
-        if key.is_empty() {
-            return failure::invalid(format_args!(
-                "{} names no object; -r removes all of them",
-                options.place
-            ));
-        }
+        options.place.check_key("-r removes all of them")?;
         service
             .call(S3Request::new("DELETE".parse()?, bucket, key))
             .await?;

@@ -37,6 +37,14 @@ impl FromStr for ObjectPlace {
 }
 
 impl ObjectPlace {
+    /// Refuses a place that names no object; `else_do` says what is there for a whole bucket.
+    pub(super) fn check_key(&self, else_do: &str) -> Result<()> {
+        match self.key.is_empty() {
+            true => failure::invalid(format_args!("{self} names no object; {else_do}")),
+            false => Ok(()),
+        }
+    }
+
     /// The place of something below this one.
     pub(super) fn below(&self, name: &str) -> ObjectPlace {
         let key = match self.key.trim_end_matches('/') {

@@ -38,7 +38,7 @@ use hyper::header::{
     CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, IntoHeaderName,
 };
 use hyper::http::request::Parts;
-use hyper::{Method, Response, StatusCode};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use parking_lot::Mutex;
 
 use caller::By;
@@ -51,7 +51,7 @@ use crate::outgoing::Outgoing;
 use crate::parameters::Parameters;
 use crate::s3::body::{Announced, Source, UNSIGNED, length_of};
 use crate::s3::fault::{self, Fault, access_denied, invalid_argument, of_signature};
-use crate::s3::{Operation, Place, render};
+use crate::s3::{Operation, Place, presigned, render};
 use crate::signature::{ChunkKey, Payload, Signed};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -167,6 +167,9 @@ impl RequestHandler {
         let read = Parameters::read(query, b"", self.settings.parameters_max);
         let parameters =
             read.map_err(|error| invalid_argument(error.message, "query", String::new()))?;
+        let sent = &parts.headers;
+        let whole = presigned::with_carried(parts, &parameters)?;
+        let parts = whole.as_ref().unwrap_or(parts);
         let is_copy = parts.headers.contains_key("x-amz-copy-source");
         let method = parts.method.as_str();
         let named = Operation::of(method, &place, &parameters, is_copy)?;
@@ -176,23 +179,11 @@ impl RequestHandler {
         }
         if named == Operation::PostObject {
             let incoming = body.lock().take().ok_or_else(access_denied)?;
-            return form::post(self, parts, &place, &parameters, arrival, incoming).await;
+            return form::post(self, parts, &place, arrival, incoming).await;
         }
-        let mut sender = self.s3_sender(parts, &place, &parameters, arrival).await?;
-        let asked = consistency::asked(&parts.headers, &parameters);
-        let asked = asked.map_err(|error| invalid_argument(error.message, "x-fader", ""))?;
-        let is_told = asked.is_some();
-        let consistency::RequestConsistency {
-            mut consistency,
-            options,
-        } = asked.unwrap_or_default();
-        if consistency.request.is_some() {
-            return Err(fault::not_implemented("x-fader-request"));
-        }
-        if matches!(parts.method, Method::GET | Method::HEAD) {
-            consistency.preference = sender.preference;
-        }
-        sender.by.consistency = consistency;
+        let sender = self.s3_sender(parts, sent, &place, &parameters, arrival);
+        let mut sender = sender.await?;
+        let (mode, is_told) = consistency_of(parts, &parameters, &mut sender)?;
         let asked = Asked {
             handler: self,
             parts,
@@ -200,7 +191,7 @@ impl RequestHandler {
             parameters: &parameters,
             operation: named,
             by: sender.by,
-            mode: options.mode,
+            mode,
             is_secure: arrival.is_secure,
             is_told,
             metadata: Mutex::new(None),
@@ -239,15 +230,20 @@ impl RequestHandler {
         }
     }
 
-    /// Who sent a request, by its signature.
+    /// Who sent a request, by its signature. `sent` are its headers without those that its URL
+    /// carries.
     async fn s3_sender(
         &self,
         parts: &Parts,
+        sent: &HeaderMap,
         place: &Place,
         parameters: &Parameters<'_>,
         arrival: Arrival,
     ) -> Result<Sender, Fault> {
-        let headers = &parts.headers;
+        let headers = match presigned::Version::of(sent, parameters) {
+            Some(presigned::Version::Two) => &parts.headers,
+            _ => sent,
+        };
         let authorization = headers.get(hyper::header::AUTHORIZATION);
         let is_header = authorization.is_some();
         let is_version_4 = authorization.is_some_and(|it| !it.as_bytes().starts_with(b"AWS "));
@@ -424,6 +420,30 @@ impl Asked<'_> {
         let scheme = scheme(self.is_secure);
         format!("{scheme}://{}{}", host(self.parts), self.place.signed_path)
     }
+}
+
+/// What a request asks of consistency, which becomes its sender's; the mode of a bucket that it
+/// creates, and whether it asks for anything.
+fn consistency_of(
+    parts: &Parts,
+    parameters: &Parameters<'_>,
+    sender: &mut Sender,
+) -> Result<(Option<Mode>, bool), Fault> {
+    let asked = consistency::asked(&parts.headers, parameters);
+    let asked = asked.map_err(|error| invalid_argument(error.message, "x-fader", ""))?;
+    let is_told = asked.is_some();
+    let consistency::RequestConsistency {
+        mut consistency,
+        options,
+    } = asked.unwrap_or_default();
+    if consistency.request.is_some() {
+        return Err(fault::not_implemented("x-fader-request"));
+    }
+    if matches!(parts.method, Method::GET | Method::HEAD) {
+        consistency.preference = sender.preference;
+    }
+    sender.by.consistency = consistency;
+    Ok((options.mode, is_told))
 }
 
 /// A body that is to be stored.

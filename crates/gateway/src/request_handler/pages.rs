@@ -6,6 +6,7 @@ use fader_services::Reason;
 use fader_services::simpledb::Error;
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 
@@ -14,6 +15,7 @@ use crate::body;
 use crate::connection::{Phase, Progress};
 use crate::metrics::COLLECTIONS_SHOWN;
 use crate::origin;
+use crate::s3::bucket_of;
 
 impl RequestHandler {
     /// Answers a request on a connection for which there is no place: only what is said to anyone.
@@ -48,8 +50,18 @@ impl RequestHandler {
         matches!(path, "/healthz" | "/metrics")
     }
 
+    /// Whether the path is that of a page, and no key of a bucket that the host names.
+    pub(super) fn asks_page(&self, parts: &Parts) -> bool {
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+        RequestHandler::is_page(parts.uri.path())
+            && bucket_of(host.unwrap_or_default(), &self.settings.s3_domains).is_none()
+    }
+
     /// The page of the server itself that is asked for, if one is.
     pub(super) async fn page(&self, parts: &Parts) -> Option<Response<Full<Bytes>>> {
+        if !self.asks_page(parts) {
+            return None;
+        }
         match (&parts.method, parts.uri.path()) {
             (&Method::GET | &Method::HEAD, "/healthz") => Some(self.health()),
             (&Method::GET | &Method::HEAD, "/metrics") => Some(Box::pin(self.metrics_page()).await),

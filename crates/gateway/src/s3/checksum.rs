@@ -59,10 +59,22 @@ pub(crate) fn element(algorithm: Algorithm) -> &'static str {
 
 /// Whether a checksum is of all bytes or of the parts' checksums, as headers and XML have it.
 pub(crate) fn kind(checksum: &Checksum) -> &'static str {
-    match checksum.is_composite {
-        true => "COMPOSITE",
-        false => "FULL_OBJECT",
+    kind_name(!checksum.is_composite)
+}
+
+/// The same of a checksum that is of all bytes, or not.
+pub(crate) fn kind_name(is_whole: bool) -> &'static str {
+    match is_whole {
+        true => "FULL_OBJECT",
+        false => "COMPOSITE",
     }
+}
+
+/// More than one checksum is told of.
+pub(crate) fn multiple() -> Fault {
+    invalid_request(
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+    )
 }
 
 /// The algorithm of this name.

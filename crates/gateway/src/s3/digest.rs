@@ -77,11 +77,6 @@ fn checksum_of(headers: &HeaderMap) -> Result<Option<ToldChecksum>, Fault> {
             .get(name)
             .map(|it| it.to_str().unwrap_or("\u{fffd}"))
     };
-    let multiple = || {
-        invalid_request(
-            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
-        )
-    };
     let mut found = None;
     for name in headers.keys().map(|name| name.as_str()) {
         let Some(rest) = name.strip_prefix("x-amz-checksum-") else {
@@ -93,7 +88,7 @@ fn checksum_of(headers: &HeaderMap) -> Result<Option<ToldChecksum>, Fault> {
         let algorithm = checksum::named(rest)?;
         let value = checksum::decode(algorithm, text(name).unwrap_or_default())?;
         if found.replace((algorithm, Some(value))).is_some() {
-            return Err(multiple());
+            return Err(checksum::multiple());
         }
     }
     let trailers = text("x-amz-trailer")
@@ -104,7 +99,7 @@ fn checksum_of(headers: &HeaderMap) -> Result<Option<ToldChecksum>, Fault> {
             invalid_request("The value specified in the x-amz-trailer header is not supported")
         })?;
         if found.replace((algorithm, None)).is_some() {
-            return Err(multiple());
+            return Err(checksum::multiple());
         }
     }
     if let Some(name) = text("x-amz-sdk-checksum-algorithm") {

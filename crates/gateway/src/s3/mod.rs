@@ -25,6 +25,7 @@ pub(crate) mod md5s;
 mod operation;
 mod place;
 pub(crate) mod post_policy;
+pub(crate) mod presigned;
 pub(crate) mod render;
 pub(crate) mod settings;
 pub(crate) mod xml;

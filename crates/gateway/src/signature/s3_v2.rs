@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! - SIGN-4 every parameter that chooses an operation, a version, a part or a header of the reply
-//!   is signed. Parameters of lists are not: the version leaves them out.
+//!   is signed. Parameters of lists are not: the version leaves them out. Those of AWS's own in a
+//!   presigned URL are signed as headers, and come as such (`s3::presigned`).
 //!
 //! Deliberately absent: the signature of a body, which the version has not.
 
@@ -24,7 +25,7 @@ use crate::parameters::Parameters;
 use crate::refusal::refuse;
 
 /// Parameters that are signed, sorted.
-const SIGNED: [&str; 48] = [
+const SIGNED: [&str; 46] = [
     "accelerate",
     "acl",
     "analytics",
@@ -71,8 +72,6 @@ const SIGNED: [&str; 48] = [
     "versioning",
     "versions",
     "website",
-    "x-amz-checksum-mode",
-    "x-amz-security-token",
 ];
 /// Signed only by those clients that know it: tried both ways.
 const LIST_TYPE: &str = "list-type";

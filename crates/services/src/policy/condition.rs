@@ -136,6 +136,16 @@ impl Condition {
         }
     }
 
+    /// The key that it tests, in lower case.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What it compares the key with.
+    pub(super) fn values(&self) -> &[String] {
+        &self.values
+    }
+
     /// Whether it holds for few: for named accounts, or for addresses of a network that is not
     /// most of them.
     pub(super) fn is_narrow(&self) -> bool {

@@ -200,11 +200,12 @@ impl Policy {
     }
 
     /// Refuses a policy that is none of the resource `arn`. Such a policy has a statement about
-    /// nothing, or about what is neither that nor below it. Or it allows something to all but some.
+    /// nothing, or about what is neither that nor below it. Or it allows something to all but some,
+    /// tests a key that is not known, or has a variable: a denial would never apply (PO-2).
     ///
     /// # Errors
     /// [`Malformed`].
-    pub fn check_of(&self, arn: &str) -> Result<(), Malformed> {
+    pub fn check_of(&self, arn: &str, is_key: impl Fn(&str) -> bool) -> Result<(), Malformed> {
         let is_own = |it: &String| {
             let whole = it.split('/').next().unwrap_or_default();
             it == "*" || matches(whole, arn)
@@ -218,7 +219,13 @@ impl Policy {
                 Some(Choice::Of(all) | Choice::AllBut(all)) if !all.iter().all(is_own) => {
                     return malformed("Policy has invalid resource");
                 }
-                Some(_) => {}
+                Some(Choice::Of(all) | Choice::AllBut(all)) => check_no_variable(all)?,
+            }
+            for condition in &statement.conditions {
+                if !is_key(condition.key()) {
+                    return malformed("Policy has an invalid condition key");
+                }
+                check_no_variable(condition.values())?;
             }
         }
         Ok(())
@@ -250,6 +257,13 @@ impl Statement {
                 .as_ref()
                 .is_none_or(|it| it.holds(is_resource))
             && self.conditions.iter().all(|it| it.holds(ask))
+    }
+}
+
+fn check_no_variable(texts: &[String]) -> Result<(), Malformed> {
+    match texts.iter().any(|text| text.contains("${")) {
+        true => malformed("Policy variables are not supported"),
+        false => Ok(()),
     }
 }
 

@@ -287,6 +287,45 @@ pub(crate) fn acl_permits(
     acl.is_some_and(|acl| acl::permits(acl, &caller.principal, permission, is_public))
 }
 
+/// Whether policies may test a key, which is in lower case. Requests have it, or it is of a feature
+/// that is left out: then none has it.
+pub(crate) fn is_condition_key(key: &str) -> bool {
+    const KEYS: [&str; 27] = [
+        "authtype",
+        "delimiter",
+        "if-match",
+        "if-none-match",
+        "max-keys",
+        "object-lock-legal-hold",
+        "object-lock-mode",
+        "object-lock-remaining-retention-days",
+        "object-lock-retain-until-date",
+        "prefix",
+        "signatureage",
+        "signatureversion",
+        "versionid",
+        "x-amz-acl",
+        "x-amz-content-sha256",
+        "x-amz-copy-source",
+        "x-amz-grant-full-control",
+        "x-amz-grant-read",
+        "x-amz-grant-read-acp",
+        "x-amz-grant-write",
+        "x-amz-grant-write-acp",
+        "x-amz-metadata-directive",
+        "x-amz-server-side-encryption",
+        "x-amz-server-side-encryption-aws-kms-key-id",
+        "x-amz-server-side-encryption-customer-algorithm",
+        "x-amz-storage-class",
+        "x-amz-website-redirect-location",
+    ];
+    const TAGS: [&str; 2] = ["existingobjecttag/", "requestobjecttag/"];
+    let Some(own) = key.strip_prefix("s3:") else {
+        return key.starts_with("aws:");
+    };
+    KEYS.contains(&own) || TAGS.iter().any(|tag| own.starts_with(tag))
+}
+
 /// Condition keys of the tags that a request gives.
 pub(crate) fn of_tags(tags: &Pairs) -> Pairs {
     let pair = |(key, value): &(String, String)| {

@@ -1,6 +1,7 @@
 //! What is set on a bucket.
 
 use crate::policy::{Malformed, Policy};
+use crate::s3::access::is_condition_key;
 pub use crate::s3::acl::{Acl, Canned, GivenAcl, Grantee, Permission, private};
 use crate::s3::error::{Code, Error};
 use crate::s3::limits::Limits;
@@ -332,7 +333,7 @@ impl Settings {
         let malformed = |why: Malformed| Error::new(Code::MalformedPolicy, why.to_string());
         let policy = Policy::parse(text).map_err(malformed)?;
         let arn = format!("arn:aws:s3:::{}", self.name);
-        policy.check_of(&arn).map_err(malformed)?;
+        policy.check_of(&arn, is_condition_key).map_err(malformed)?;
         let block = self.public_access;
         match block.is_some_and(|it| it.block_public_policy) && policy.is_public() {
             true => Err(Error::of(Code::AccessDenied)),

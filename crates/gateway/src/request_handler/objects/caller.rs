@@ -7,19 +7,22 @@ use fader_services::catalog::{AccountId, Rights};
 use fader_services::level::ConsistencyOptions;
 use fader_services::policy::Principal;
 use fader_services::s3::{Caller, Command, Request};
-use hyper::header::{AUTHORIZATION, REFERER, USER_AGENT};
+use hyper::header::{AUTHORIZATION, HeaderMap, REFERER, USER_AGENT};
 use hyper::http::request::Parts;
 
 use crate::origin;
 use crate::parameters::Parameters;
-use crate::request_handler::{Arrival, RequestHandler};
+use crate::request_handler::{Arrival, RequestHandler, now_s};
 use crate::s3::fault::{Fault, access_denied};
 use crate::s3::head;
+use crate::signature::http_date;
 
 /// The account of unsigned requests, for sessions.
 const ANONYMOUS: &str = "anonymous";
 /// Headers that policies test, as `s3:` and their names.
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 12] = [
+    "if-match",
+    "if-none-match",
     "x-amz-acl",
     "x-amz-content-sha256",
     "x-amz-copy-source",
@@ -31,6 +34,18 @@ const HEADERS: [&str; 10] = [
     "x-amz-metadata-directive",
     "x-amz-storage-class",
 ];
+/// Those of them that a form has as fields.
+const FIELDS: [&str; 7] = [
+    "x-amz-acl",
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+    "x-amz-storage-class",
+];
+/// The name of version 4 in policies.
+const VERSION_4: &str = "AWS4-HMAC-SHA256";
 /// Parameters that policies test.
 const PARAMETERS: [(&str, &str); 4] = [
     ("delimiter", "s3:delimiter"),
@@ -76,6 +91,35 @@ impl By {
 }
 
 impl RequestHandler {
+    /// Who sent a form: its fields, as headers, stand for those that policies test.
+    pub(super) fn s3_by_form(
+        &self,
+        key: Option<&OpenKey>,
+        parts: &Parts,
+        fields: &HeaderMap,
+        arrival: Arrival,
+    ) -> Result<By, Fault> {
+        let mut parts = parts.clone();
+        parts.headers.remove(AUTHORIZATION);
+        for name in HEADERS {
+            parts.headers.remove(name);
+        }
+        for name in FIELDS {
+            if let Some(value) = fields.get(name) {
+                parts.headers.insert(name, value.clone());
+            }
+        }
+        let none = Parameters::default();
+        let mut by = self.s3_by(key, &parts, &none, arrival)?;
+        if key.is_some() {
+            let date = fields.get("x-amz-date").and_then(|it| it.to_str().ok());
+            let version = date.map_or("AWS", |_| VERSION_4);
+            let age = Some(age_ms(date.unwrap_or_default()));
+            by.caller.keys.extend(signature_keys("POST", version, age));
+        }
+        Ok(by)
+    }
+
     /// Who sent a request: the key that signed it; without one the account of an anonymous
     /// server, or the anonymous principal.
     pub(super) fn s3_by(
@@ -140,18 +184,32 @@ fn keys(parts: &Parts, parameters: &Parameters<'_>, arrival: Arrival) -> Vec<(St
             add(key.to_owned(), value);
         }
     }
-    let kinds = match header(AUTHORIZATION.as_str()) {
-        Some(text) if text.starts_with("AWS ") => Some(("REST-HEADER", "AWS")),
-        Some(_) => Some(("REST-HEADER", "AWS4-HMAC-SHA256")),
-        None if parameters.get("X-Amz-Signature").is_some() => {
-            Some(("REST-QUERY-STRING", "AWS4-HMAC-SHA256"))
-        }
-        None if parameters.get("Signature").is_some() => Some(("REST-QUERY-STRING", "AWS")),
-        None => None,
+    let presigned = |version, date| {
+        let age = age_ms(parameters.get(date).unwrap_or_default());
+        signature_keys("REST-QUERY-STRING", version, Some(age))
     };
-    if let Some((kind, version)) = kinds {
-        add("s3:authType".to_owned(), kind);
-        add("s3:signatureversion".to_owned(), version);
-    }
+    keys.extend(match header(AUTHORIZATION.as_str()) {
+        Some(text) if text.starts_with("AWS ") => signature_keys("REST-HEADER", "AWS", None),
+        Some(_) => signature_keys("REST-HEADER", VERSION_4, None),
+        None if parameters.get("X-Amz-Signature").is_some() => presigned(VERSION_4, "X-Amz-Date"),
+        None if parameters.get("Signature").is_some() => presigned("AWS", ""),
+        None => Vec::new(),
+    });
     keys
+}
+
+/// Condition keys about a signature: where it stands, its version, and its age in milliseconds.
+fn signature_keys(place: &str, version: &str, age_ms: Option<i64>) -> Vec<(String, String)> {
+    let mut keys = vec![
+        ("s3:authType".to_owned(), place.to_owned()),
+        ("s3:signatureversion".to_owned(), version.to_owned()),
+    ];
+    keys.extend(age_ms.map(|age| ("s3:signatureAge".to_owned(), age.to_string())));
+    keys
+}
+
+/// How long ago something was signed. What has no date has no age, as AWS takes version 2.
+fn age_ms(date: &str) -> i64 {
+    let age_s = http_date(date).map_or(0, |date_s| now_s().saturating_sub(date_s));
+    age_s.max(0).saturating_mul(1000)
 }

@@ -17,7 +17,6 @@ use super::caller::By;
 use super::sending::tell_put;
 use super::{Answer, host, odd, of_trouble, plain, scheme, set, xml};
 use crate::outgoing::Outgoing;
-use crate::parameters::Parameters;
 use crate::request_handler::{Arrival, RequestHandler, now_s};
 use crate::s3::body::{Source, length_of};
 use crate::s3::digest::{Digest, Told};
@@ -38,7 +37,6 @@ pub(super) async fn post(
     handler: &RequestHandler,
     parts: &Parts,
     place: &Place,
-    parameters: &Parameters<'_>,
     arrival: Arrival,
     incoming: Incoming,
 ) -> Answer {
@@ -62,13 +60,16 @@ pub(super) async fn post(
     }
     let mut fields = reader.fields().clone();
     fields.name_key();
-    let judged = judge(
-        handler, parts, parameters, arrival, place, &fields, size_max,
-    );
+    let headers = headers_of(&fields)?;
+    let judged = judge(handler, parts, &headers, arrival, place, &fields, size_max);
     let (by, sizes) = judged.await?;
-    let object = Object::read(&fields, &place.bucket)?;
+    let object = Object::read(&fields, &headers, &place.bucket)?;
     let (kept, put) = keep(handler, &by, source, reader, object, length, sizes).await?;
     let site = format!("{}://{}", scheme(arrival.is_secure), host(parts));
+    let site = match place.is_in_host {
+        true => site,
+        false => format!("{site}/{}", place.bucket),
+    };
     reply(&site, &fields, &kept.0, &kept.1, &put)
 }
 
@@ -76,7 +77,7 @@ pub(super) async fn post(
 async fn judge(
     handler: &RequestHandler,
     parts: &Parts,
-    parameters: &Parameters<'_>,
+    headers: &HeaderMap,
     arrival: Arrival,
     place: &Place,
     fields: &Fields,
@@ -85,7 +86,7 @@ async fn judge(
     let form = Form::read(|name| fields.get(name));
     let form = form.map_err(|error| of_signature(&error, true))?;
     let Some(form) = form else {
-        let by = handler.s3_by(None, parts, parameters, arrival)?;
+        let by = handler.s3_by_form(None, parts, headers, arrival)?;
         return Ok((by, Sizes::up_to(size_max)));
     };
     let key = handler
@@ -93,7 +94,7 @@ async fn judge(
         .await;
     let key = key.map_err(|error| of_signature(&error, true))?;
     let sizes = post_policy::check(form.policy, &place.bucket, fields, now_s(), size_max)?;
-    let by = handler.s3_by(Some(&key), parts, parameters, arrival)?;
+    let by = handler.s3_by_form(Some(&key), parts, headers, arrival)?;
     Ok((by, sizes))
 }
 
@@ -106,37 +107,41 @@ struct Object {
     told: Told,
 }
 
+/// What headers say of a put, fields say of a form.
+fn headers_of(fields: &Fields) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &fields.pairs {
+        let name = match name.to_ascii_lowercase() {
+            name if name == "acl" => "x-amz-acl".to_owned(),
+            name => name,
+        };
+        let pair = HeaderName::from_bytes(name.as_bytes())
+            .ok()
+            .zip(HeaderValue::from_bytes(value.as_bytes()).ok());
+        match pair {
+            Some((name, value)) => headers.insert(name, value),
+            None if name.starts_with("x-amz-") => {
+                return Err(invalid_argument("The field has no such value.", &name, ""));
+            }
+            None => None,
+        };
+    }
+    if !headers.contains_key(CONTENT_TYPE)
+        && let Some(kind) = &fields.file_type
+        && let Ok(kind) = HeaderValue::from_bytes(kind.as_bytes())
+    {
+        headers.insert(CONTENT_TYPE, kind);
+    }
+    Ok(headers)
+}
+
 impl Object {
-    fn read(fields: &Fields, bucket: &str) -> Result<Object, Fault> {
+    fn read(fields: &Fields, headers: &HeaderMap, bucket: &str) -> Result<Object, Fault> {
         let key = fields.get("key").ok_or_else(|| {
             invalid_argument("Bucket POST must contain a field named 'key'.", "key", "")
         })?;
-        // What headers say of a put, fields say here.
-        let mut headers = HeaderMap::new();
-        for (name, value) in &fields.pairs {
-            let name = match name.to_ascii_lowercase() {
-                name if name == "acl" => "x-amz-acl".to_owned(),
-                name => name,
-            };
-            let pair = HeaderName::from_bytes(name.as_bytes())
-                .ok()
-                .zip(HeaderValue::from_bytes(value.as_bytes()).ok());
-            match pair {
-                Some((name, value)) => headers.insert(name, value),
-                None if name.starts_with("x-amz-") => {
-                    return Err(invalid_argument("The field has no such value.", &name, ""));
-                }
-                None => None,
-            };
-        }
-        if !headers.contains_key(CONTENT_TYPE)
-            && let Some(kind) = &fields.file_type
-            && let Ok(kind) = HeaderValue::from_bytes(kind.as_bytes())
-        {
-            headers.insert(CONTENT_TYPE, kind);
-        }
-        head::check_left_out(&headers)?;
-        let mut metadata = head::metadata(&headers)?;
+        head::check_left_out(headers)?;
+        let mut metadata = head::metadata(headers)?;
         if let Some(tagging) = fields.get("tagging") {
             metadata.tags = settings::tags(tagging.as_bytes())?;
         }
@@ -144,8 +149,8 @@ impl Object {
             bucket: bucket.to_owned(),
             key: key.to_owned(),
             metadata,
-            acl: settings::acl_of_headers(&headers)?,
-            told: Told::read(&headers)?,
+            acl: settings::acl_of_headers(headers)?,
+            told: Told::read(headers)?,
         })
     }
 }
@@ -221,7 +226,7 @@ async fn keep(
     }
 }
 
-/// What a form asks to be told.
+/// What a form asks to be told; `site` is the URL of its bucket.
 fn reply(
     site: &str,
     fields: &Fields,
@@ -237,7 +242,7 @@ fn reply(
         crate::percent::encode(part, &mut path);
     }
     let path = String::from_utf8_lossy(&path).into_owned();
-    let location = format!("{site}/{bucket}/{path}");
+    let location = format!("{site}/{path}");
     let redirect = fields
         .get("success_action_redirect")
         .or(fields.get("redirect"));

@@ -32,8 +32,11 @@ impl Asked<'_> {
                 if let Some((algorithm, is_whole)) = algorithm {
                     let name = checksum::name(algorithm);
                     set(&mut response, "x-amz-checksum-algorithm", name);
-                    let kind = if is_whole { "FULL_OBJECT" } else { "COMPOSITE" };
-                    set(&mut response, "x-amz-checksum-type", kind);
+                    set(
+                        &mut response,
+                        "x-amz-checksum-type",
+                        checksum::kind_name(is_whole),
+                    );
                 }
                 Ok(response)
             }
@@ -46,7 +49,7 @@ impl Asked<'_> {
         let algorithm = self
             .header("x-amz-checksum-algorithm")?
             .map(checksum::named);
-        let kind = self.header("x-amz-checksum-type")?;
+        let kind = self.told_kind()?;
         let Some(algorithm) = algorithm.transpose()? else {
             return match kind {
                 None => Ok(None),
@@ -56,27 +59,32 @@ impl Asked<'_> {
                 )),
             };
         };
-        let is_whole = match kind {
-            Some("FULL_OBJECT") => true,
-            Some("COMPOSITE") => false,
-            None => algorithm == Algorithm::Crc64Nvme,
-            Some(other) => {
-                let message = "Value for x-amz-checksum-type header is invalid.";
-                return Err(invalid_argument(message, "x-amz-checksum-type", other));
-            }
-        };
+        let is_whole = kind.unwrap_or(algorithm == Algorithm::Crc64Nvme);
         let is_possible = match algorithm {
             Algorithm::Crc64Nvme => is_whole,
             Algorithm::Sha1 | Algorithm::Sha256 => !is_whole,
             Algorithm::Crc32 | Algorithm::Crc32c => true,
         };
-        let kind = if is_whole { "FULL_OBJECT" } else { "COMPOSITE" };
+        let kind = checksum::kind_name(is_whole);
         match is_possible {
             true => Ok(Some((algorithm, is_whole))),
             false => Err(invalid_request(format!(
                 "The {kind} checksum type cannot be used with the {} checksum algorithm.",
                 checksum::name(algorithm).to_ascii_lowercase()
             ))),
+        }
+    }
+
+    /// Whether the checksum of an object is one of all its bytes, if the request says.
+    fn told_kind(&self) -> Result<Option<bool>, Fault> {
+        match self.header("x-amz-checksum-type")? {
+            None => Ok(None),
+            Some("FULL_OBJECT") => Ok(Some(true)),
+            Some("COMPOSITE") => Ok(Some(false)),
+            Some(other) => {
+                let message = "Value for x-amz-checksum-type header is invalid.";
+                Err(invalid_argument(message, "x-amz-checksum-type", other))
+            }
         }
     }
 
@@ -141,12 +149,7 @@ impl Asked<'_> {
         if let (Some((algorithm, _)), Some(told)) = (algorithm, told)
             && algorithm != told
         {
-            return Err(invalid_request(format!(
-                "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum \
-                 Type: {}",
-                checksum::name(algorithm).to_ascii_lowercase(),
-                checksum::name(told).to_ascii_lowercase()
-            )));
+            return Err(mismatch(Some(algorithm), told));
         }
         let default = algorithm.map_or(Algorithm::Crc64Nvme, |it| it.0);
         let kept = self.keep(Some(of.upload), body, default).await?;
@@ -219,9 +222,10 @@ impl Asked<'_> {
             text.parse().map_err(invalid)
         });
         let conditions = head::write_conditions(&self.parts.headers)?;
-        let (listed, checksum) = self.joined(&of, listed).await?;
-        if let Some(checksum) = &checksum {
-            self.check_joined(checksum)?;
+        let told = self.told_of_whole()?;
+        let (listed, checksum) = self.joined(&of, listed, &told).await?;
+        if let (Some(checksum), Some((_, told))) = (&checksum, told.sum) {
+            check_joined(checksum, told)?;
         }
         let command = CompleteUpload {
             of,
@@ -243,12 +247,35 @@ impl Asked<'_> {
         }
     }
 
+    /// What a completion tells of the checksum of its object.
+    fn told_of_whole(&self) -> Result<ToldOfWhole<'_>, Fault> {
+        let mut sum = None;
+        for name in self.parts.headers.keys().map(|name| name.as_str()) {
+            let Some(rest) = name.strip_prefix("x-amz-checksum-") else {
+                continue;
+            };
+            if matches!(rest, "type" | "algorithm") {
+                continue;
+            }
+            let algorithm = checksum::named(rest)?;
+            let value = self.header(name)?.unwrap_or_default();
+            if sum.replace((algorithm, value)).is_some() {
+                return Err(checksum::multiple());
+            }
+        }
+        Ok(ToldOfWhole {
+            sum,
+            is_whole: self.told_kind()?,
+        })
+    }
+
     /// The listed parts, and the checksum of their object, joined from those of the stored parts.
-    /// The commit compares the parts again, by ETag.
+    /// The commit compares the parts again, by ETag and checksum.
     async fn joined(
         &self,
         of: &OneUpload,
         listed: Vec<ListedPart>,
+        told: &ToldOfWhole<'_>,
     ) -> Result<(Vec<ListedPart>, Option<Checksum>), Fault> {
         let mut stored: Vec<(u32, Part)> = Vec::new();
         let mut after = 0;
@@ -265,13 +292,8 @@ impl Asked<'_> {
                 None => break page.upload.algorithm,
             }
         };
-        let Some((algorithm, is_whole)) = algorithm else {
-            // Parts have checksums that no object asked for.
-            let listed = listed.into_iter().map(|part| ListedPart {
-                checksum: None,
-                ..part
-            });
-            return Ok((listed.collect(), None));
+        let Some((algorithm_joined, is_whole)) = told.agreed(algorithm)? else {
+            return Ok((listed, None));
         };
         let mut sums = Vec::with_capacity(listed.len());
         for part in &listed {
@@ -284,36 +306,76 @@ impl Asked<'_> {
                     "The upload was created using a {} checksum. The complete request must \
                      include the checksum for each part. It was missing for part {} in the \
                      request.",
-                    checksum::name(algorithm).to_ascii_lowercase(),
+                    checksum::name(algorithm_joined).to_ascii_lowercase(),
                     part.number
                 )));
             }
             let value = found
                 .checksum
                 .as_ref()
-                .filter(|it| it.algorithm == algorithm);
-            let value = value.ok_or_else(|| Error::of(Code::InvalidPart))?;
+                .filter(|it| it.algorithm == algorithm_joined);
+            let value = value.ok_or_else(|| match algorithm {
+                Some(_) => Error::of(Code::InvalidPart).into(),
+                None => mismatch(None, algorithm_joined),
+            })?;
             sums.push((&*value.value, found.size));
         }
-        let checksum = checksum::join(algorithm, is_whole, sums.into_iter());
-        Ok((listed, checksum))
-    }
-
-    /// Compares a joined checksum with the one that the client has.
-    fn check_joined(&self, joined: &Checksum) -> Result<(), Fault> {
-        let told = self.header(checksum::header(joined.algorithm))?;
-        let Some(told) = told else {
-            return Ok(());
-        };
-        let is_same = told == joined.value
-            || joined
-                .value
-                .split_once('-')
-                .is_some_and(|(value, _)| value == told);
-        match is_same {
-            true => Ok(()),
-            false => Err(bad_digest(checksum::name(joined.algorithm))),
+        let checksum = checksum::join(algorithm_joined, is_whole, sums.into_iter());
+        match (&checksum, algorithm) {
+            (None, None) => Err(mismatch(None, algorithm_joined)),
+            _ => Ok((listed, checksum)),
         }
+    }
+}
+
+/// What a completion tells of the checksum of its object.
+struct ToldOfWhole<'a> {
+    sum: Option<(Algorithm, &'a str)>,
+    /// Whether it is of all bytes, if that is told.
+    is_whole: Option<bool>,
+}
+
+impl ToldOfWhole<'_> {
+    /// The checksum that is computed of an upload with this one. Where the upload has none, what is
+    /// told is compared all the same: with the checksum of all bytes.
+    ///
+    /// # Errors
+    /// InvalidRequest when the upload has another.
+    fn agreed(&self, of: Option<(Algorithm, bool)>) -> Result<Option<(Algorithm, bool)>, Fault> {
+        let is_whole = of.is_none_or(|it| it.1);
+        if self.is_whole.is_some_and(|told| told != is_whole) {
+            return Err(invalid_request(format!(
+                "The upload was created using the {} checksum mode. The complete request must use \
+                 the same checksum mode.",
+                checksum::kind_name(is_whole)
+            )));
+        }
+        match (of, self.sum) {
+            (Some((algorithm, _)), Some((told, _))) if algorithm != told => {
+                Err(mismatch(Some(algorithm), told))
+            }
+            (None, told) => Ok(told.map(|(algorithm, _)| (algorithm, true))),
+            (of, _) => Ok(of),
+        }
+    }
+}
+
+/// A checksum of another algorithm than the upload has.
+fn mismatch(expected: Option<Algorithm>, told: Algorithm) -> Fault {
+    let expected = expected.map_or("null", checksum::name);
+    invalid_request(format!(
+        "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
+        expected.to_ascii_lowercase(),
+        checksum::name(told).to_ascii_lowercase()
+    ))
+}
+
+/// Compares a joined checksum with the one that the client has.
+fn check_joined(joined: &Checksum, told: &str) -> Result<(), Fault> {
+    let bare = joined.value.split_once('-').map(|(value, _)| value);
+    match told == joined.value || bare == Some(told) {
+        true => Ok(()),
+        false => Err(bad_digest(checksum::name(joined.algorithm))),
     }
 }
 

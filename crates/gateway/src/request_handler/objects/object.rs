@@ -86,6 +86,7 @@ impl Asked<'_> {
     }
 
     pub(super) async fn get_object(&self) -> Answer {
+        self.check_overrides()?;
         let mut looks = 1;
         loop {
             match self.try_get().await {

@@ -1,5 +1,6 @@
 //! Headers of replies about an object.
 
+use fader_services::policy::Principal;
 use fader_services::s3::reply::{Expiry, Found, Put};
 use fader_services::s3::rows::Checksum;
 use hyper::Response;
@@ -8,7 +9,7 @@ use hyper::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MOD
 use super::{Asked, set};
 use crate::outgoing::Outgoing;
 use crate::percent;
-use crate::s3::fault::Fault;
+use crate::s3::fault::{Fault, invalid_request};
 use crate::s3::{checksum, render};
 
 /// Parameters that replace headers of the reply.
@@ -34,6 +35,18 @@ pub(super) struct Part {
 }
 
 impl Asked<'_> {
+    /// Refuses headers of the reply that an unsigned request chooses: what is public for all would
+    /// be a page of the link's author.
+    pub(super) fn check_overrides(&self) -> Result<(), Fault> {
+        let has = |(name, _): &(&str, &str)| self.parameters.get(name).is_some();
+        match self.by.caller.principal == Principal::Anonymous && OVERRIDES.iter().any(has) {
+            true => Err(invalid_request(
+                "Request specific response headers cannot be used for anonymous GET requests.",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Tells what is known of an object.
     pub(super) fn tell_object(
         &self,

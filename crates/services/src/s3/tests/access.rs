@@ -273,6 +273,37 @@ fn a_policy_is_about_its_own_bucket() {
     .unwrap();
 }
 
+/// A denial that tests it would never apply.
+#[test]
+fn a_policy_tests_no_unknown_key_and_has_no_variable() {
+    let mut world = open(Ownership::BucketOwnerEnforced);
+    let denied = |condition: &str| {
+        let condition = format!(r#", "Condition": {{"StringEquals": {{{condition}}}}}"#);
+        policy("Deny", r#""*""#, r#""s3:GetObject""#, &condition)
+    };
+    for condition in [
+        r#""s3:signatureAges": "1""#,
+        r#""s3:TlsVersion": "1.2""#,
+        r#""prefix": "a""#,
+        r#""s3:prefix": "${aws:username}/""#,
+    ] {
+        let told = set(&mut world, denied(condition));
+        assert_eq!(told, Err(Code::MalformedPolicy), "{condition}");
+    }
+    for condition in [
+        r#""S3:SignatureAge": "1""#,
+        r#""s3:ExistingObjectTag/a": "1""#,
+        r#""s3:x-amz-server-side-encryption": "AES256""#,
+        r#""aws:SourceVpce": "v""#,
+    ] {
+        set(&mut world, denied(condition)).unwrap();
+    }
+    let text = r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:*",
+        "Resource": "arn:aws:s3:::photos/${aws:username}/*"}}"#;
+    let told = set(&mut world, Setting::Policy(text.to_owned()));
+    assert_eq!(told, Err(Code::MalformedPolicy));
+}
+
 /// It shows SA-4.
 #[test]
 fn an_object_that_is_missing_is_told_to_those_who_may_list() {
