@@ -12,7 +12,7 @@
 //!
 //! Members crash between bytes, record and state, lose their disks, are partitioned, and join
 //! again. Messages with rows, commits and verdicts are lost, repeated and late. Bytes are damaged;
-//! clocks on the wall are put to other times.
+//! clocks on the wall are put to other times. Some reads take almost as long as garbage waits.
 //!
 //! Invariants:
 //! - MWORLD-4 the same seed and rules give the same run.
@@ -111,7 +111,7 @@ pub enum Rule {
     KeepLogged,
     /// Garbage waits.
     Wait,
-    /// The wait is one of a clock that is never put to another time.
+    /// GWAIT-1: the wait is one of a clock that is never put to another time.
     Monotonic,
     /// A lease that is over is no end: the bucket is asked.
     Fence,

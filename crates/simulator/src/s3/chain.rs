@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use fader_chain::{ApplyContext, Change, EntryId, Stamp};
+use fader_services::MapView;
+use fader_services::blocks::{self, Seen};
 use fader_services::request::Outcome;
-use fader_services::{MapView, blocks};
 
 use super::bytes::Held;
 use crate::world::Random;
@@ -66,6 +67,8 @@ pub(super) struct Member {
     pub(super) blocks: BTreeMap<u128, Held>,
     /// Rows that were removed, with the entry that did it.
     pub(super) removed: Vec<(usize, u128)>,
+    /// Garbage of entries that it has applied, until the head takes it.
+    pub(super) garbage: Seen,
     /// Bytes that it waits for, and those that no member has any more.
     pub(super) wanted: BTreeSet<u128>,
     pub(super) gone: BTreeSet<u128>,
@@ -125,6 +128,7 @@ impl Member {
             floor: 0,
             blocks: BTreeMap::new(),
             removed: Vec::new(),
+            garbage: Seen::default(),
             wanted: BTreeSet::new(),
             gone: BTreeSet::new(),
             overlay: BTreeSet::new(),
@@ -145,6 +149,8 @@ impl Member {
                     let at = self.applied;
                     self.removed
                         .extend(blocks::block_of(key).map(|id| (at, id)));
+                } else if let Some(garbage) = blocks::garbage_of(change.key()) {
+                    self.garbage.note(entry.id, garbage);
                 }
             }
         }
@@ -173,6 +179,7 @@ impl Member {
         self.wanted.clear();
         self.gone.clear();
         self.removed.clear();
+        self.garbage = Seen::default();
         self.state = MapView::default();
         self.applied = 0;
         self.apply_to(checkpoint.min(self.synced));
@@ -351,6 +358,7 @@ impl Chain {
         here.state = state;
         here.applied = commits;
         here.removed.clear();
+        here.garbage = Seen::default();
         here.is_empty = false;
         self.seats.push(member);
         self.begin_epoch();

@@ -19,7 +19,7 @@ use super::{BLOCK, Event, INLINE, KEYS, READABLE, World};
 
 /// How often, of a thousand bodies, a client is silent before it commits. Its bucket may be another
 /// one then.
-const SILENT: u32 = 80;
+const SILENT: u32 = 150;
 
 #[derive(Clone, Copy, Debug)]
 enum Role {

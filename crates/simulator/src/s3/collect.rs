@@ -1,10 +1,11 @@
 //! The collectors, as the head of a chain has them: garbage, leases that are over, notes, and work
-//! that is due. What they ask is late, and asked again.
+//! that is due. What they ask is late, and asked again. Garbage and closed attempts wait by the
+//! code of nodes ([`Waits`], [`Found`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use fader_chain::{ChainId, EntryId};
-use fader_services::blocks::{self, Fenced, GarbageAt, Row};
+use fader_services::blocks::{self, Fenced, Found, Known, Row, Waits};
 use fader_services::catalog;
 use fader_services::request::{self, Outcome, Request};
 use fader_services::s3;
@@ -48,8 +49,7 @@ pub(super) enum Then {
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     of: (usize, u64),
-    /// Garbage: the entry at which it was seen, and since when it waits.
-    waiting: BTreeMap<GarbageAt, (usize, Option<u64>)>,
+    waits: Waits,
     samples: VecDeque<(u64, EntryId)>,
     closed: Option<Closed>,
     /// When what was asked the last time.
@@ -59,9 +59,7 @@ pub(super) struct Collector {
 /// Blocks of closed attempts that are to end.
 #[derive(Debug)]
 struct Closed {
-    rows: Vec<(u128, Row)>,
-    /// The head's state, in which they are closed.
-    at: usize,
+    rows: Found<(u128, Row)>,
     /// The epoch of the barrier, and where the log ended that has all settlements.
     barrier: Option<(u64, usize)>,
     /// Whether these are committed.
@@ -102,31 +100,36 @@ impl World {
         }
     }
 
-    fn look_for_garbage(&mut self) {
-        let head = self.chains[self.on].head_member();
-        let (applied, now_ms) = (head.applied, self.monotonic_ms());
-        // What all members show that are in the configuration.
-        let floor = head.floor.min(self.chains[self.on].floor);
-        let garbage = blocks::garbage(&head.state, None, usize::MAX).expect(READABLE);
-        let waiting = &mut self.collectors[self.on].waiting;
-        waiting.retain(|at, _| garbage.contains(at));
-        let mut over = Vec::new();
-        for at in garbage {
-            let (seen, since) = waiting.entry(at).or_insert((applied, None));
-            if since.is_none() && *seen <= floor {
-                *since = Some(now_ms);
-            }
-            let is_over = since.is_some_and(|since| since + WAIT_MS <= now_ms);
-            if is_over || self.without == Some(Rule::Wait) {
-                over.push(at);
-            }
+    /// What the head knows of its chain.
+    fn known(&self) -> Known {
+        let chain = &self.chains[self.on];
+        Known {
+            newest: chain.id_at(chain.commits),
+            safe_point: chain.id_at(chain.head_member().floor.min(chain.floor)),
         }
+    }
+
+    fn look_for_garbage(&mut self) {
+        let (known, now_ms) = (self.known(), self.monotonic_ms());
+        let chain = &mut self.chains[self.on];
+        let head = chain.head();
+        let head = &mut chain.members[head];
+        let seen = head.garbage.take(known.safe_point);
+        let waits = &mut self.collectors[self.on].waits;
+        let looked = waits.look(now_ms, known, seen, &head.state);
+        looked.expect(READABLE);
+        let wait_ms = match self.without {
+            Some(Rule::Wait) => 0,
+            _ => WAIT_MS,
+        };
+        let over = waits.over(now_ms, wait_ms, usize::MAX);
         for at in over {
             if !self.may_ask(format!("{at:?}")) {
                 continue;
             }
             let state = &self.chains[self.on].head_member().state;
             let Some(removal) = blocks::removal(state, at).expect(READABLE) else {
+                self.collectors[self.on].waits.forget(&[at]);
                 continue;
             };
             let ids = removal.blocks.into_values().flatten().collect();
@@ -151,31 +154,26 @@ impl World {
 
     /// Ends attempts that are closed (COLLECT-5).
     fn end_closed(&mut self, rows: Vec<(u128, Row)>) {
-        let (on, at) = (self.on, self.chains[self.on].head_member().applied);
+        let (on, known) = (self.on, self.known());
         let (epoch, commits) = (self.chains[on].epoch, self.chains[on].commits);
-        let floor = self.chains[on]
-            .head_member()
-            .floor
-            .min(self.chains[on].floor);
         let gathers = self.has(Rule::Barrier);
         let Some(closed) = &mut self.collectors[on].closed else {
             if !rows.is_empty() {
                 self.collectors[on].closed = Some(Closed {
-                    rows,
-                    at,
+                    rows: Found::new(rows),
                     barrier: None,
                     is_settled: false,
                 });
             }
             return;
         };
-        let is_passed = closed.at <= floor;
+        let is_passed = closed.rows.is_passed(known);
         let is_committed = |(of, length)| of == epoch && length <= commits;
         closed.is_settled |= closed.barrier.is_some_and(is_committed);
         if is_passed && (closed.is_settled || !gathers) {
-            let rows = std::mem::take(&mut closed.rows);
-            self.collectors[on].closed = None;
-            for (id, row) in rows {
+            let closed = self.collectors[on].closed.take();
+            let rows = closed.map(|closed| closed.rows.into_found());
+            for (id, row) in rows.unwrap_or_default() {
                 if self.may_ask(format!("end {id} {}", row.number)) {
                     self.count("ended attempts");
                     self.send_ask(blocks::end_attempt(row.owner, id), Then::Judge(id, row));

@@ -134,11 +134,8 @@ impl World {
         let until = self.now + self.random.between(DOWN.0, DOWN.1);
         let until = until.min(CALM);
         match self.random.below(10) {
-            0 | 1 => {
-                let ahead = self.random.between(0, 2 * STEP_MS).cast_signed();
-                self.chains[self.on].members[member].clock.ahead_ms = ahead - STEP_MS.cast_signed();
-                self.count("clock steps");
-            }
+            0 => self.step_clock(self.chains[self.on].head()),
+            1 => self.step_clock(member),
             2 => {
                 self.chains[self.on].members[member].slow_until = until;
                 self.count("slow members");
@@ -162,6 +159,13 @@ impl World {
             }
         }
         self.trace.say(self.now, || format!("m{member} is struck"));
+    }
+
+    /// A clock on the wall is put to another time.
+    fn step_clock(&mut self, member: usize) {
+        let ahead = self.random.between(0, 2 * STEP_MS).cast_signed();
+        self.chains[self.on].members[member].clock.ahead_ms = ahead - STEP_MS.cast_signed();
+        self.count("clock steps");
     }
 
     fn crash(&mut self, member: usize, until: u64, is_wiped: bool) {

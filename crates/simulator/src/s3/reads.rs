@@ -13,9 +13,13 @@ use super::chain::MEMBERS;
 use super::{Event, Rule, World};
 
 /// How long a read may take: less than garbage waits, in microseconds.
-const READ: u64 = 1_200_000;
+const READ: u64 = 1_400_000;
 /// How long a member may take to have what was committed before.
 const PATIENCE: u64 = 1_000_000;
+/// How often, of a thousand reads, a client takes its bytes slowly, and how long it then pauses
+/// after each block.
+const SLOW: u32 = 300;
+const SLOW_PAUSE: (u64, u64) = (200_000, 600_000);
 
 /// A read of an object, or of the list of all.
 #[derive(Debug)]
@@ -24,6 +28,7 @@ pub(super) struct Read {
     key: Option<&'static str>,
     member: usize,
     is_strong: bool,
+    is_slow: bool,
     began: u64,
     /// What was committed then.
     commits: usize,
@@ -42,6 +47,7 @@ impl World {
             key,
             member,
             is_strong: key.is_none() || self.random.chance(600),
+            is_slow: self.random.chance(SLOW),
             began: self.now,
             commits: self.chains[self.on].commits,
             found: None,
@@ -162,7 +168,10 @@ impl World {
             },
         }
         self.reads[read].found = Some((since, etag, pieces));
-        let pause = self.random.skewed(1_000, 500_000);
+        let pause = match self.reads[read].is_slow {
+            true => self.random.between(SLOW_PAUSE.0, SLOW_PAUSE.1),
+            false => self.random.skewed(1_000, 500_000),
+        };
         self.plan(self.now + pause, Event::Read(read));
     }
 
