@@ -97,7 +97,8 @@ fn is_over(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> bool {
     end_of(bucket, since_ms, days) <= bucket.terms.now_ms
 }
 
-/// When the first rule ends a current version, if one does.
+/// When the first rule ends a current version, if one does. Of a delete marker that is alone it is
+/// when the marker goes.
 pub(crate) fn expiry(bucket: &Bucket<'_>, key: &str, version: &Version) -> Option<Expiry> {
     first_of(bucket, bucket.settings.rules(), key, version)
 }
@@ -179,7 +180,7 @@ fn look_at_version(
     }
     let is_latest = version.noncurrent_ms == 0;
     let is_over = match is_latest {
-        true => is_lone_marker(bucket, rules, &key)?,
+        true => is_over_marker(bucket, rules, &key, &version)?,
         false => {
             pass.rank += 1;
             rules.iter().any(|rule| {
@@ -203,16 +204,20 @@ fn is_other_key(last: &Bytes, row: &[u8]) -> Result<bool, ViewError> {
     Ok(last.is_empty() || split_key(last)?.0 != split_key(row)?.0)
 }
 
-/// Whether a newest version that is a delete marker is alone, and a rule says that it goes then.
-fn is_lone_marker(
+/// Whether a newest version that is a delete marker is alone, and a rule says that it goes. That is
+/// at once, or when it is as old as objects that the rule ends.
+fn is_over_marker(
     bucket: &Bucket<'_>,
     rules: &[LifecycleRule],
     key: &str,
+    version: &Version,
 ) -> Result<bool, ViewError> {
     let is_asked = |rule: &LifecycleRule| {
         rule.expiration == Some(Expiration::Markers) && has_prefix(rule, key)
     };
-    if !rules.iter().any(is_asked) {
+    let first = first_of(bucket, rules.iter(), key, version);
+    let is_old = first.is_some_and(|expiry| expiry.at_ms <= bucket.terms.now_ms);
+    if !is_old && !rules.iter().any(is_asked) {
         return Ok(false);
     }
     Ok(bucket.scan(&bucket.keys.versions(key), 2)?.len() == 1)

@@ -100,6 +100,31 @@ fn an_expired_version_is_hidden_then_removed_and_its_marker_last() {
 }
 
 #[test]
+fn a_delete_marker_that_is_alone_goes_with_its_age() {
+    for expiration in [Expiration::Days(1), Expiration::Date(START + DAY)] {
+        let rules = vec![rule("logs/", |rule| rule.expiration = Some(expiration))];
+        let mut world = world(Versioning::Enabled, rules);
+        world.now_ms += 1;
+        for key in ["logs/alone", "logs/above", "photos/alone"] {
+            world.delete(key, None).unwrap();
+        }
+        world.delete("logs/above", None).unwrap();
+        assert_eq!(versions(&mut world), 4);
+        pass_days(&mut world, 2);
+        assert_eq!(versions(&mut world), 3, "{expiration:?}");
+    }
+    // Markers have no tags, and no size.
+    let rules = vec![rule("", |rule| {
+        rule.expiration = Some(Expiration::Days(1));
+        rule.filter.smaller = Some(10);
+    })];
+    let mut world = world(Versioning::Enabled, rules);
+    world.delete("alone", None).unwrap();
+    pass_days(&mut world, 3);
+    assert_eq!(versions(&mut world), 1);
+}
+
+#[test]
 fn so_many_of_the_newest_old_versions_are_kept() {
     let rules = vec![rule("", |rule| rule.noncurrent = Some((1, 2)))];
     let mut world = world(Versioning::Enabled, rules);
