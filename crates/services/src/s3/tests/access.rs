@@ -289,6 +289,8 @@ fn a_policy_is_about_its_own_bucket() {
         let told = set(&mut world, about(resource));
         assert_eq!(told, Err(Code::MalformedPolicy), "{resource}");
     }
+    let none = Setting::Policy(r#"{"Statement": []}"#.to_owned());
+    assert_eq!(set(&mut world, none), Err(Code::MalformedPolicy));
     set(
         &mut world,
         about(r#", "Resource": "arn:aws:s3:::photos/*""#),
