@@ -10,6 +10,8 @@ use crate::sqs::{wire_choice, wire_fields};
 const TAG_KEY_MAX: usize = 128;
 const TAG_VALUE_MAX: usize = 256;
 const RULE_ID_MAX: usize = 255;
+/// Keys of tags that begin so are the vendor's own.
+const SYSTEM_TAG: &str = "aws:";
 
 /// Whether versions are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -347,7 +349,8 @@ impl Settings {
     }
 }
 
-/// Refuses tags of which there are too many, or that are too long, empty or there twice.
+/// Refuses tags of which there are too many, or that are too long, empty, there twice or the
+/// vendor's own.
 pub(crate) fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
     if most < tags.len() {
         let message = format!("Object tags cannot be greater than {most}");
@@ -364,6 +367,12 @@ pub(crate) fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
             return Err(Error::new(
                 Code::InvalidTag,
                 "The TagValue you have provided is invalid",
+            ));
+        }
+        if key.starts_with(SYSTEM_TAG) {
+            return Err(Error::new(
+                Code::InvalidTag,
+                "System tags cannot be added/updated by requester",
             ));
         }
         if tags[..at].iter().any(|(other, _)| other == key) {
