@@ -1,5 +1,6 @@
 //! Headers of replies about an object.
 
+use fader_services::policy::Principal;
 use fader_services::s3::reply::{Expiry, Found, Put};
 use fader_services::s3::rows::Checksum;
 use hyper::Response;
@@ -8,7 +9,7 @@ use hyper::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MOD
 use super::{Asked, set};
 use crate::outgoing::Outgoing;
 use crate::percent;
-use crate::s3::fault::Fault;
+use crate::s3::fault::{Fault, invalid_request};
 use crate::s3::{checksum, render};
 
 /// Parameters that replace headers of the reply.
@@ -34,6 +35,19 @@ pub(super) struct Part {
 }
 
 impl Asked<'_> {
+    /// Refuses parameters that replace headers where no one signed them: a link to an object of
+    /// others would make a page of it.
+    pub(super) fn check_overrides(&self) -> Result<(), Fault> {
+        let is_asked = |it: &(&str, &str)| self.parameters.get(it.0).is_some();
+        let is_unsigned = self.by.caller.principal == Principal::Anonymous;
+        match is_unsigned && OVERRIDES.iter().any(is_asked) {
+            false => Ok(()),
+            true => Err(invalid_request(
+                "Request specific response headers cannot be used for anonymous GET requests.",
+            )),
+        }
+    }
+
     /// Tells what is known of an object.
     pub(super) fn tell_object(
         &self,

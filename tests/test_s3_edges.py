@@ -1,0 +1,49 @@
+"""Rules of S3 at the edges of its operations, by boto3 and by plain HTTP."""
+
+import datetime
+import json
+
+import pytest
+
+from s3_calls import Refused
+from test_s3 import fetch
+
+
+@pytest.fixture
+def public(s3, bucket):
+    """A bucket whose object `k` all may read."""
+    s3.delete_public_access_block(Bucket=bucket)
+    statement = {
+        "Effect": "Allow", "Principal": "*", "Action": "s3:GetObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+    }
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": statement}))
+    s3.put_object(Bucket=bucket, Key="k", Body=b"<script>", ContentType="text/plain")
+    yield bucket
+    s3.delete_bucket_policy(Bucket=bucket)
+
+
+def test_the_anonymous_replace_no_header_of_a_reply(server, s3, public):
+    url = f"{server.url}/{public}/k"
+    for method in ["GET", "HEAD"]:
+        assert fetch(url, method=method)[0] == 200
+        status, _, body = fetch(f"{url}?response-content-type=text/html", method=method)
+        assert status == 400
+        assert method == "HEAD" or b"<Code>InvalidRequest</Code>" in body
+    asked = {"Bucket": public, "Key": "k", "ResponseContentType": "text/html"}
+    assert s3.get_object(**asked)["ContentType"] == "text/html"
+    assert fetch(s3.generate_presigned_url("get_object", asked))[0] == 200
+
+
+def completed(s3, bucket, key, algorithm=None, kind=None, **more):
+    """Completes an upload of one part."""
+    upload = {"ChecksumAlgorithm": algorithm, "ChecksumType": kind}
+    upload = {name: value for name, value in upload.items() if value}
+    opened = s3.create_multipart_upload(Bucket=bucket, Key=key, **upload)
+    of = {"Bucket": bucket, "Key": key, "UploadId": opened["UploadId"]}
+    given = {"ChecksumAlgorithm": algorithm} if algorithm else {}
+    sent = s3.upload_part(**of, PartNumber=1, Body=b"123456789", **given)
+    part = {"PartNumber": 1, "ETag": sent["ETag"]}
+    if algorithm:
+        part[f"Checksum{algorithm}"] = sent[f"Checksum{algorithm}"]
+    return s3.complete_multipart_upload(**of, MultipartUpload={"Parts": [part]}, **more)
