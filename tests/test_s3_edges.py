@@ -47,3 +47,37 @@ def completed(s3, bucket, key, algorithm=None, kind=None, **more):
     if algorithm:
         part[f"Checksum{algorithm}"] = sent[f"Checksum{algorithm}"]
     return s3.complete_multipart_upload(**of, MultipartUpload={"Parts": [part]}, **more)
+
+
+# Of 123456789.
+CRC32 = "y/Q5Jg=="
+
+
+def test_a_completion_is_compared_with_all_that_is_told_of_it(s3, bucket):
+    whole = {"algorithm": "CRC32", "kind": "FULL_OBJECT"}
+    with Refused("BadDigest", 400):
+        completed(s3, bucket, "k", algorithm="SHA256", ChecksumType="FULL_OBJECT")
+    with Refused("BadDigest", 400):
+        completed(s3, bucket, "k", **whole, ChecksumType="COMPOSITE")
+    with Refused("BadDigest", 400):
+        completed(s3, bucket, "k", **whole, ChecksumCRC32="AAAAAA==")
+    with Refused("InvalidRequest", 400):
+        completed(s3, bucket, "k", algorithm="SHA256", ChecksumCRC32=CRC32)
+    # Parts have the checksum that boto3 gives them, though the upload asked for none.
+    with Refused("BadDigest", 400):
+        completed(s3, bucket, "k", ChecksumCRC32="AAAAAA==")
+    with Refused("InvalidRequest", 400):
+        completed(s3, bucket, "k", ChecksumCRC64NVME="AAAAAAAAAAA=")
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+    completed(s3, bucket, "none", ChecksumCRC32=CRC32)
+    done = completed(s3, bucket, "k", **whole, ChecksumType="FULL_OBJECT", ChecksumCRC32=CRC32)
+    assert done["ChecksumCRC32"] == CRC32
+
+
+def test_a_completed_upload_tells_when_a_rule_ends_it(s3, bucket):
+    rule = {"ID": "r", "Status": "Enabled", "Filter": {}, "Expiration": {"Days": 3}}
+    s3.put_bucket_lifecycle_configuration(
+        Bucket=bucket, LifecycleConfiguration={"Rules": [rule]}
+    )
+    told = completed(s3, bucket, "k")["Expiration"]
+    assert told == s3.head_object(Bucket=bucket, Key="k")["Expiration"]

@@ -8,6 +8,7 @@ use fader_services::s3::rows::{Algorithm, Checksum, Part};
 use fader_services::s3::{Code, Command, Error, Reply, read_upload};
 use hyper::StatusCode;
 
+use super::sending::tell_expiry;
 use super::store::Kept;
 use super::{Answer, Asked, Body, odd, plain, set, xml};
 use crate::s3::fault::{Fault, bad_digest, invalid_argument, invalid_request, malformed_xml};
@@ -46,7 +47,7 @@ impl Asked<'_> {
         let algorithm = self
             .header("x-amz-checksum-algorithm")?
             .map(checksum::named);
-        let kind = self.header("x-amz-checksum-type")?;
+        let kind = self.checksum_type()?;
         let Some(algorithm) = algorithm.transpose()? else {
             return match kind {
                 None => Ok(None),
@@ -56,15 +57,7 @@ impl Asked<'_> {
                 )),
             };
         };
-        let is_whole = match kind {
-            Some("FULL_OBJECT") => true,
-            Some("COMPOSITE") => false,
-            None => algorithm == Algorithm::Crc64Nvme,
-            Some(other) => {
-                let message = "Value for x-amz-checksum-type header is invalid.";
-                return Err(invalid_argument(message, "x-amz-checksum-type", other));
-            }
-        };
+        let is_whole = kind.unwrap_or(algorithm == Algorithm::Crc64Nvme);
         let is_possible = match algorithm {
             Algorithm::Crc64Nvme => is_whole,
             Algorithm::Sha1 | Algorithm::Sha256 => !is_whole,
@@ -77,6 +70,19 @@ impl Asked<'_> {
                 "The {kind} checksum type cannot be used with the {} checksum algorithm.",
                 checksum::name(algorithm).to_ascii_lowercase()
             ))),
+        }
+    }
+
+    /// Whether a checksum is to be that of all bytes, where the request says.
+    fn checksum_type(&self) -> Result<Option<bool>, Fault> {
+        match self.header("x-amz-checksum-type")? {
+            None => Ok(None),
+            Some("FULL_OBJECT") => Ok(Some(true)),
+            Some("COMPOSITE") => Ok(Some(false)),
+            Some(other) => {
+                let message = "Value for x-amz-checksum-type header is invalid.";
+                Err(invalid_argument(message, "x-amz-checksum-type", other))
+            }
         }
     }
 
@@ -220,9 +226,6 @@ impl Asked<'_> {
         });
         let conditions = head::write_conditions(&self.parts.headers)?;
         let (listed, checksum) = self.joined(&of, listed).await?;
-        if let Some(checksum) = &checksum {
-            self.check_joined(checksum)?;
-        }
         let command = CompleteUpload {
             of,
             parts: listed,
@@ -237,6 +240,7 @@ impl Asked<'_> {
                 if let Some(version) = put.version {
                     set(&mut response, "x-amz-version-id", &version.to_string());
                 }
+                tell_expiry(&mut response, put.expiry.as_ref());
                 Ok(response)
             }
             other => Err(odd(&other)),
@@ -266,6 +270,9 @@ impl Asked<'_> {
             }
         };
         let Some((algorithm, is_whole)) = algorithm else {
+            if let Some((told, _)) = self.told_checksum()? {
+                self.check_joined(told, join_parts(&listed, &stored, told, true)?.as_ref())?;
+            }
             // Parts have checksums that no object asked for.
             let listed = listed.into_iter().map(|part| ListedPart {
                 checksum: None,
@@ -273,48 +280,84 @@ impl Asked<'_> {
             });
             return Ok((listed.collect(), None));
         };
-        let mut sums = Vec::with_capacity(listed.len());
-        for part in &listed {
-            let found = stored.binary_search_by_key(&part.number, |it| it.0);
-            let found = found.ok().map(|at| &stored[at].1);
-            let found = found.filter(|found| found.etag == part.etag);
-            let found = found.ok_or_else(|| Error::of(Code::InvalidPart))?;
-            if part.checksum.is_none() && !is_whole {
-                return Err(invalid_request(format!(
-                    "The upload was created using a {} checksum. The complete request must \
-                     include the checksum for each part. It was missing for part {} in the \
-                     request.",
-                    checksum::name(algorithm).to_ascii_lowercase(),
-                    part.number
-                )));
-            }
-            let value = found
-                .checksum
-                .as_ref()
-                .filter(|it| it.algorithm == algorithm);
-            let value = value.ok_or_else(|| Error::of(Code::InvalidPart))?;
-            sums.push((&*value.value, found.size));
+        if self.checksum_type()?.is_some_and(|told| told != is_whole) {
+            return Err(bad_digest("checksum type"));
         }
-        let checksum = checksum::join(algorithm, is_whole, sums.into_iter());
+        let checksum = join_parts(&listed, &stored, algorithm, is_whole)?;
+        if checksum.is_none() && !listed.is_empty() {
+            return Err(Error::of(Code::InvalidPart).into());
+        }
+        self.check_joined(algorithm, checksum.as_ref())?;
         Ok((listed, checksum))
     }
 
-    /// Compares a joined checksum with the one that the client has.
-    fn check_joined(&self, joined: &Checksum) -> Result<(), Fault> {
-        let told = self.header(checksum::header(joined.algorithm))?;
-        let Some(told) = told else {
+    /// The checksum of the object that the request tells of.
+    fn told_checksum(&self) -> Result<Option<(Algorithm, &str)>, Fault> {
+        for algorithm in checksum::ALL {
+            if let Some(value) = self.header(checksum::header(algorithm))? {
+                return Ok(Some((algorithm, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compares a joined checksum with the one that the client has. None is passed over that cannot
+    /// be compared.
+    fn check_joined(&self, expected: Algorithm, joined: Option<&Checksum>) -> Result<(), Fault> {
+        let Some((told, value)) = self.told_checksum()? else {
             return Ok(());
         };
-        let is_same = told == joined.value
-            || joined
-                .value
-                .split_once('-')
-                .is_some_and(|(value, _)| value == told);
-        match is_same {
+        if told != expected {
+            return Err(invalid_request(format!(
+                "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum \
+                 Type: {}",
+                checksum::name(expected).to_ascii_lowercase(),
+                checksum::name(told).to_ascii_lowercase()
+            )));
+        }
+        let joined = joined.ok_or_else(|| {
+            invalid_request(
+                "The checksum of the object cannot be computed: the upload was created without \
+                 the x-amz-checksum-algorithm header.",
+            )
+        })?;
+        let without_count = joined.value.split_once('-').map(|it| it.0);
+        match value == joined.value || Some(value) == without_count {
             true => Ok(()),
-            false => Err(bad_digest(checksum::name(joined.algorithm))),
+            false => Err(bad_digest(checksum::name(told))),
         }
     }
+}
+
+/// The checksum of an object of these parts; `None` where a part has another one, or where such
+/// sums cannot be joined.
+fn join_parts(
+    listed: &[ListedPart],
+    stored: &[(u32, Part)],
+    algorithm: Algorithm,
+    is_whole: bool,
+) -> Result<Option<Checksum>, Fault> {
+    let mut sums = Vec::with_capacity(listed.len());
+    for part in listed {
+        let found = stored.binary_search_by_key(&part.number, |it| it.0);
+        let found = found.ok().map(|at| &stored[at].1);
+        let found = found.filter(|found| found.etag == part.etag);
+        let found = found.ok_or_else(|| Error::of(Code::InvalidPart))?;
+        if part.checksum.is_none() && !is_whole {
+            return Err(invalid_request(format!(
+                "The upload was created using a {} checksum. The complete request must include \
+                 the checksum for each part. It was missing for part {} in the request.",
+                checksum::name(algorithm).to_ascii_lowercase(),
+                part.number
+            )));
+        }
+        let sum = found.checksum.as_ref();
+        match sum.filter(|it| it.algorithm == algorithm) {
+            Some(sum) => sums.push((&*sum.value, found.size)),
+            None => return Ok(None),
+        }
+    }
+    Ok(checksum::join(algorithm, is_whole, sums.into_iter()))
 }
 
 /// Reads the list of parts of a completion.
