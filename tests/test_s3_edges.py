@@ -81,3 +81,22 @@ def test_a_completed_upload_tells_when_a_rule_ends_it(s3, bucket):
     )
     told = completed(s3, bucket, "k")["Expiration"]
     assert told == s3.head_object(Bucket=bucket, Key="k")["Expiration"]
+
+
+def test_an_upload_tells_when_a_rule_aborts_it(s3, bucket):
+    rule = {
+        "ID": "stale ones", "Status": "Enabled", "Filter": {"Prefix": "a/"},
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 2},
+    }
+    s3.put_bucket_lifecycle_configuration(
+        Bucket=bucket, LifecycleConfiguration={"Rules": [rule]}
+    )
+    opened = s3.create_multipart_upload(Bucket=bucket, Key="a/1")
+    of = {"Bucket": bucket, "Key": "a/1", "UploadId": opened["UploadId"]}
+    for told in [opened, s3.list_parts(**of)]:
+        left = told["AbortDate"] - datetime.datetime.now(datetime.UTC)
+        day = datetime.timedelta(days=1)
+        assert 2 * day - day / 24 < left <= 3 * day
+        assert told["AbortRuleId"] == "stale ones"
+    other = s3.create_multipart_upload(Bucket=bucket, Key="b/1")
+    assert "AbortDate" not in other

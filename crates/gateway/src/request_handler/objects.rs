@@ -443,6 +443,11 @@ fn host(parts: &Parts) -> &str {
     host.unwrap_or_default()
 }
 
+/// Milliseconds since 1970, without parts of a second.
+fn now_ms() -> u64 {
+    u64::try_from(super::now_s()).unwrap_or_default() * 1000
+}
+
 /// Whether a request says that it has no body.
 fn is_bodiless(parts: &Parts) -> bool {
     let length = parts.headers.get(CONTENT_LENGTH);

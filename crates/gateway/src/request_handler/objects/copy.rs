@@ -12,7 +12,7 @@ use super::caller::By;
 use super::reader::Reader;
 use super::sending::tell_put;
 use super::store::Kept;
-use super::{Answer, Asked, odd, of_trouble, set, xml};
+use super::{Answer, Asked, now_ms, odd, of_trouble, set, xml};
 use crate::outgoing::Outgoing;
 use crate::s3::digest::{Digest, Told};
 use crate::s3::fault::{Fault, invalid_argument, invalid_request};
@@ -233,8 +233,4 @@ fn tell_source(response: &mut Response<Outgoing>, found: &Found) {
         let version = found.version.id.to_string();
         set(response, "x-amz-copy-source-version-id", &version);
     }
-}
-
-fn now_ms() -> u64 {
-    u64::try_from(super::super::now_s()).unwrap_or_default() * 1000
 }

@@ -1,10 +1,10 @@
 //! The lifecycle, with the clock driven by hand.
 
 use super::fixture::*;
-use crate::s3::Code;
 use crate::s3::command::*;
 use crate::s3::reply::{Entry, Expiry};
 use crate::s3::settings::*;
+use crate::s3::{Code, Limits, abortion};
 
 fn world(versioning: Versioning, rules: Vec<LifecycleRule>) -> World {
     let mut world = World::new();
@@ -157,6 +157,33 @@ fn uploads_that_are_open_too_long_are_aborted() {
     let collection = world.collection(B).unwrap();
     assert_eq!(world.garbage(collection).len(), 1);
     world.part(&other, 1, inline("x")).unwrap();
+}
+
+#[test]
+fn the_first_rule_that_aborts_an_upload_is_told() {
+    let rules = vec![
+        rule("a", |rule| rule.abort_days = Some(9)),
+        rule("a/", |rule| {
+            rule.id = "soon".to_owned();
+            rule.abort_days = Some(2);
+        }),
+        rule("a/", |rule| {
+            rule.is_enabled = false;
+            rule.abort_days = Some(1);
+        }),
+        rule("", |rule| rule.expiration = Some(Expiration::Days(1))),
+    ];
+    let settings = Settings {
+        lifecycle: Some(rules),
+        ..Settings::default()
+    };
+    let told = |key| {
+        let told = abortion(&settings, &Limits::default(), key, START + 1);
+        told.map(|it| (it.at_ms, it.rule))
+    };
+    assert_eq!(told("a/1"), Some((START + 3 * DAY, "soon".to_owned())));
+    assert_eq!(told("ab"), Some((START + 10 * DAY, String::new())));
+    assert_eq!(told("b"), None);
 }
 
 #[test]
