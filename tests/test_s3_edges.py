@@ -83,6 +83,35 @@ def test_a_completed_upload_tells_when_a_rule_ends_it(s3, bucket):
     assert told == s3.head_object(Bucket=bucket, Key="k")["Expiration"]
 
 
+def test_a_bucket_is_made_with_tags_and_listed_by_its_region(s3):
+    tags = [{"Key": "team", "Value": "a"}]
+    region = {"LocationConstraint": "eu-west-1", "Tags": tags}
+    names = ["of-region-1", "of-region-2"]
+    try:
+        for name in names:
+            s3.create_bucket(Bucket=name, CreateBucketConfiguration=region)
+        assert s3.get_bucket_tagging(Bucket=names[0])["TagSet"] == tags
+        listed = s3.list_buckets(BucketRegion="eu-west-1")
+        assert [it["Name"] for it in listed["Buckets"]] == names
+        page = s3.list_buckets(BucketRegion="eu-west-1", MaxBuckets=1)
+        assert [it["Name"] for it in page["Buckets"]] == names[:1]
+        token = page["ContinuationToken"]
+        page = s3.list_buckets(
+            BucketRegion="eu-west-1", MaxBuckets=1, ContinuationToken=token
+        )
+        assert [it["Name"] for it in page["Buckets"]] == names[1:]
+        assert "ContinuationToken" not in page
+        assert s3.list_buckets(BucketRegion="eu-west-9")["Buckets"] == []
+        with Refused("InvalidTag", 400):
+            odd = {"Tags": [{"Key": "aws:team", "Value": "a"}]}
+            s3.create_bucket(Bucket="of-odd-tags", CreateBucketConfiguration=odd)
+        with Refused("404", 404):
+            s3.head_bucket(Bucket="of-odd-tags")
+    finally:
+        for name in names:
+            s3.delete_bucket(Bucket=name)
+
+
 def test_an_upload_tells_when_a_rule_aborts_it(s3, bucket):
     rule = {
         "ID": "stale ones", "Status": "Enabled", "Filter": {"Prefix": "a/"},

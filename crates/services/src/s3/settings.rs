@@ -351,7 +351,10 @@ impl Settings {
 
 /// Refuses tags of which there are too many, or that are too long, empty, there twice or the
 /// vendor's own.
-pub(crate) fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
+///
+/// # Errors
+/// InvalidTag.
+pub fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
     if most < tags.len() {
         let message = format!("Object tags cannot be greater than {most}");
         return Err(Error::new(Code::InvalidTag, message));
