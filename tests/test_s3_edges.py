@@ -112,6 +112,37 @@ def test_a_bucket_is_made_with_tags_and_listed_by_its_region(s3):
             s3.delete_bucket(Bucket=name)
 
 
+def test_a_policy_can_enforce_conditional_writes(s3, bucket):
+    """As AWS's documentation does it: all that makes an object needs the header."""
+    statement = {
+        "Effect": "Deny", "Principal": "*", "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        "Condition": {
+            "Null": {"s3:if-none-match": "true"},
+            "Bool": {"s3:ObjectCreationOperation": "true"},
+        },
+    }
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": statement}))
+    with Refused("AccessDenied", 403):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"1")
+    s3.put_object(Bucket=bucket, Key="k", Body=b"1", IfNoneMatch="*")
+    with Refused("PreconditionFailed", 412):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"2", IfNoneMatch="*")
+    with Refused("AccessDenied", 403):
+        s3.copy_object(Bucket=bucket, Key="l", CopySource=f"{bucket}/k")
+    with Refused("AccessDenied", 403):
+        completed(s3, bucket, "m")
+    completed(s3, bucket, "m", IfNoneMatch="*")
+    form = s3.generate_presigned_post(bucket, "form")
+    parts = [
+        f'--XX\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in form["fields"].items()
+    ]
+    end = '--XX\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--XX--\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=XX"}
+    assert fetch(form["url"], ("".join(parts) + end).encode(), "POST", kind)[0] == 403
+
+
 def test_an_upload_tells_when_a_rule_aborts_it(s3, bucket):
     rule = {
         "ID": "stale ones", "Status": "Enabled", "Filter": {"Prefix": "a/"},

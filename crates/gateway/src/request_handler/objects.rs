@@ -192,6 +192,7 @@ impl RequestHandler {
         if matches!(parts.method, Method::GET | Method::HEAD) {
             consistency.preference = sender.preference;
         }
+        sender.by = sender.by.doing(named);
         sender.by.consistency = consistency;
         let asked = Asked {
             handler: self,
