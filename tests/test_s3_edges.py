@@ -160,3 +160,19 @@ def test_an_upload_tells_when_a_rule_aborts_it(s3, bucket):
         assert told["AbortRuleId"] == "stale ones"
     other = s3.create_multipart_upload(Bucket=bucket, Key="b/1")
     assert "AbortDate" not in other
+
+
+def test_a_refusal_names_what_is_missing(s3, bucket):
+    with Refused("NoSuchKey", 404) as refused:
+        s3.get_object(Bucket=bucket, Key="a//b")
+    assert refused.error["Key"] == "a//b"
+    with Refused("NoSuchBucket", 404) as refused:
+        s3.list_objects_v2(Bucket="no-such-bucket")
+    assert refused.error["BucketName"] == "no-such-bucket"
+    with Refused("NoSuchBucket", 404) as refused:
+        s3.copy_object(Bucket=bucket, Key="k", CopySource="no-such-source/k")
+    assert refused.error["BucketName"] == "no-such-source"
+    s3.put_object(Bucket=bucket, Key="k", Body=b"")
+    with Refused("BucketNotEmpty", 409) as refused:
+        s3.delete_bucket(Bucket=bucket)
+    assert refused.error["BucketName"] == bucket

@@ -124,6 +124,9 @@ impl RequestHandler {
         let mut response = match answer {
             Ok(response) => response,
             Err(fault) => {
+                let place = resource.strip_prefix('/').unwrap_or(&resource);
+                let (bucket, key) = place.split_once('/').unwrap_or((place, ""));
+                let fault = fault.about(bucket, key);
                 self.tell_of(&fault);
                 let is_silent = parts.method == Method::HEAD;
                 let response = fault_response(&fault, &resource, &id, is_silent);

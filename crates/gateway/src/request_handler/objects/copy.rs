@@ -64,7 +64,10 @@ impl Asked<'_> {
                      by version id.",
                 ));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                let fault = Fault::from(error);
+                return Err(fault.about(&asked.bucket, &asked.key));
+            }
         };
         let size = found.object().map_or(0, |object| object.size);
         Ok(Origin {
