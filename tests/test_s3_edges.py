@@ -35,6 +35,24 @@ def test_the_anonymous_replace_no_header_of_a_reply(server, s3, public):
     assert fetch(s3.generate_presigned_url("get_object", asked))[0] == 200
 
 
+def test_a_range_of_another_object_is_no_range(s3, bucket):
+    """A download that goes on where it was gets the whole object if that was replaced."""
+    of = {"Bucket": bucket, "Key": "k"}
+    old = s3.put_object(**of, Body=b"0123456789")["ETag"]
+    url = s3.generate_presigned_url("get_object", of)
+    asked = {"Range": "bytes=8-", "If-Range": old}
+    assert fetch(url, headers=asked)[::2] == (206, b"89")
+    body = bytes(range(256)) * 100
+    s3.put_object(**of, Body=body)
+    assert fetch(url, headers=asked)[::2] == (200, body)
+    status, headers, _ = fetch(
+        s3.generate_presigned_url("head_object", of), method="HEAD", headers=asked
+    )
+    assert (status, headers["Content-Length"]) == (200, str(len(body)))
+    asked["If-Range"] = s3.head_object(**of)["ResponseMetadata"]["HTTPHeaders"]["last-modified"]
+    assert fetch(url, headers=asked)[::2] == (206, body[8:])
+
+
 def completed(s3, bucket, key, algorithm=None, kind=None, **more):
     """Completes an upload of one part."""
     upload = {"ChecksumAlgorithm": algorithm, "ChecksumType": kind}
