@@ -124,6 +124,9 @@ impl RequestHandler {
         let mut response = match answer {
             Ok(response) => response,
             Err(fault) => {
+                let place = resource.strip_prefix('/').unwrap_or(&resource);
+                let (bucket, key) = place.split_once('/').unwrap_or((place, ""));
+                let fault = fault.about(bucket, key);
                 self.tell_of(&fault);
                 let is_silent = parts.method == Method::HEAD;
                 let response = fault_response(&fault, &resource, &id, is_silent);
@@ -183,6 +186,7 @@ impl RequestHandler {
         }
         let sender = self.s3_sender(parts, sent, &place, &parameters, arrival);
         let mut sender = sender.await?;
+        sender.by = sender.by.doing(named);
         let (mode, is_told) = consistency_of(parts, &parameters, &mut sender)?;
         let asked = Asked {
             handler: self,
@@ -461,6 +465,11 @@ fn scheme(is_secure: bool) -> &'static str {
 fn host(parts: &Parts) -> &str {
     let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
     host.unwrap_or_default()
+}
+
+/// Milliseconds since 1970, without parts of a second.
+fn now_ms() -> u64 {
+    u64::try_from(super::now_s()).unwrap_or_default() * 1000
 }
 
 /// Whether a request says that it has no body.

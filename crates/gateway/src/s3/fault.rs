@@ -43,6 +43,23 @@ impl Fault {
         self.details.push((name, value.into()));
         self
     }
+
+    /// The same, with the bucket or the key in its XML if it is about that and does not say which.
+    pub(crate) fn about(self, bucket: &str, key: &str) -> Fault {
+        let (name, value) = match self.code {
+            "NoSuchBucket"
+            | "BucketNotEmpty"
+            | "BucketAlreadyExists"
+            | "BucketAlreadyOwnedByYou" => ("BucketName", bucket),
+            "NoSuchKey" => ("Key", key),
+            _ => return self,
+        };
+        let is_told = self.details.iter().any(|detail| detail.0 == name);
+        match is_told {
+            true => self,
+            false => self.with(name, value),
+        }
+    }
 }
 
 impl From<Error> for Fault {

@@ -185,6 +185,21 @@ pub(crate) fn read_conditions(headers: &HeaderMap, prefix: &str) -> Result<ReadC
     })
 }
 
+/// Whether a range counts for an object: without `If-Range`, or when that names the object, by its
+/// ETag or its time. Else the object is sent whole.
+///
+/// # Errors
+/// Text that is no UTF-8.
+pub(crate) fn is_range_of(headers: &HeaderMap, etag: &str, at_ms: u64) -> Result<bool, Fault> {
+    let Some(text) = text(headers, "if-range")?.map(str::trim) else {
+        return Ok(true);
+    };
+    Ok(match date_ms(text) {
+        Some(told_ms) => told_ms / 1000 == at_ms / 1000,
+        None => text.trim_matches('"') == etag,
+    })
+}
+
 /// Conditions of a write.
 ///
 /// # Errors
@@ -353,6 +368,27 @@ mod tests {
             (Range::Last(1), 0, None),
         ] {
             assert_eq!(range.within(size), within, "{range:?} of {size}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_of_the_object_that_if_range_names() {
+        let is_of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("if-range", text.parse().expect("it is a value"));
+            is_range_of(&headers, "5eb63b", 1_700_000_000_900).expect("it is text")
+        };
+        assert_eq!(is_range_of(&HeaderMap::new(), "", 0), Ok(true));
+        for (text, told) in [
+            ("\"5eb63b\"", true),
+            ("\"5eb63c\"", false),
+            ("W/\"5eb63b\"", false),
+            ("*", false),
+            ("Tue, 14 Nov 2023 22:13:20 GMT", true),
+            ("Tue, 14 Nov 2023 22:13:21 GMT", false),
+            ("Tue, 14 Nov 2023 22:13:19 GMT", false),
+        ] {
+            assert_eq!(is_of(text), told, "{text}");
         }
     }
 

@@ -92,7 +92,14 @@ fn show_versioning(versioning: Versioning) -> Vec<u8> {
 /// MalformedXML.
 pub(crate) fn tags(body: &[u8]) -> Result<Pairs, Fault> {
     let root = Element::parse(body, "Tagging")?;
-    let set = root.child("TagSet").ok_or_else(malformed_xml)?;
+    tags_in(root.child("TagSet").ok_or_else(malformed_xml)?)
+}
+
+/// Reads the tags in an element.
+///
+/// # Errors
+/// MalformedXML.
+pub(crate) fn tags_in(set: &Element) -> Result<Pairs, Fault> {
     let read = |tag: &Element| Ok((tag.need("Key")?.to_owned(), tag.need("Value")?.to_owned()));
     set.children("Tag").map(read).collect()
 }

@@ -149,12 +149,19 @@ impl Condition {
     /// Whether it holds for few: for named accounts, or for addresses of a network that is not
     /// most of them.
     pub(super) fn is_narrow(&self) -> bool {
-        const KEYS: [&str; 5] = [
+        // Some have no value here: what they allow is allowed to none.
+        const KEYS: [&str; 11] = [
             "aws:principalaccount",
             "aws:principalarn",
+            "aws:principalorgid",
             "aws:sourceaccount",
             "aws:sourcearn",
             "aws:sourceip",
+            "aws:sourceowner",
+            "aws:sourcevpc",
+            "aws:sourcevpce",
+            "aws:userid",
+            "s3:x-amz-server-side-encryption-aws-kms-key-id",
         ];
         let is_fixed = |value: &String| match self.test {
             Test::Equal | Test::EqualIgnoringCase | Test::Like => !value.contains(['*', '?']),

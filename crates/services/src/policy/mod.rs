@@ -199,9 +199,9 @@ impl Policy {
         statements.any(|it| it.is_allow && to_all(it) && !is_narrow(it))
     }
 
-    /// Refuses a policy that is none of the resource `arn`. Such a policy has a statement about
-    /// nothing, or about what is neither that nor below it. Or it allows something to all but some,
-    /// tests a key that is not known, or has a variable: a denial would never apply (PO-2).
+    /// Refuses a policy that is none of the resource `arn`. Such a policy has no statement, or one
+    /// about nothing, or about what is neither that nor below it. Or it allows something to all but
+    /// some, tests a key that is not known, or has a variable: a denial would never apply (PO-2).
     ///
     /// # Errors
     /// [`Malformed`].
@@ -210,6 +210,9 @@ impl Policy {
             let whole = it.split('/').next().unwrap_or_default();
             it == "*" || matches(whole, arn)
         };
+        if self.statements.is_empty() {
+            return malformed("Could not parse the policy: Statement is empty!");
+        }
         for statement in &self.statements {
             if statement.is_allow && matches!(statement.principals, Choice::AllBut(_)) {
                 return malformed("Allow with NotPrincipal is not allowed");

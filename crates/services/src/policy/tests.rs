@@ -320,3 +320,31 @@ fn statements() -> impl Strategy<Value = Json> {
         statement
     })
 }
+
+#[test]
+fn a_policy_for_fixed_values_is_not_public() {
+    let is_public = |condition: &str| {
+        let text = format!(
+            r#"{{"Statement":{{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",
+                "Resource":"*","Condition":{condition}}}}}"#
+        );
+        Policy::parse(&text).unwrap().is_public()
+    };
+    for condition in [
+        r#"{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}"#,
+        r#"{"StringEquals":{"aws:SourceVpce":"vpce-1"}}"#,
+        r#"{"StringEquals":{"aws:PrincipalOrgID":["o-1","o-2"]}}"#,
+        r#"{"ArnEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:000000000001:topic"}}"#,
+    ] {
+        assert!(!is_public(condition), "{condition}");
+    }
+    for condition in [
+        "{}",
+        r#"{"IpAddress":{"aws:SourceIp":"0.0.0.0/1"}}"#,
+        r#"{"StringNotEquals":{"aws:SourceVpce":"vpce-1"}}"#,
+        r#"{"StringLike":{"aws:SourceVpce":"vpce-*"}}"#,
+        r#"{"StringEquals":{"aws:Referer":"here"}}"#,
+    ] {
+        assert!(is_public(condition), "{condition}");
+    }
+}

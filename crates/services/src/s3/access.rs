@@ -290,7 +290,7 @@ pub(crate) fn acl_permits(
 /// Whether policies may test a key, which is in lower case. Requests have it, or it is of a feature
 /// that is left out: then none has it.
 pub(crate) fn is_condition_key(key: &str) -> bool {
-    const KEYS: [&str; 27] = [
+    const KEYS: [&str; 28] = [
         "authtype",
         "delimiter",
         "if-match",
@@ -300,6 +300,7 @@ pub(crate) fn is_condition_key(key: &str) -> bool {
         "object-lock-mode",
         "object-lock-remaining-retention-days",
         "object-lock-retain-until-date",
+        "objectcreationoperation",
         "prefix",
         "signatureage",
         "signatureversion",

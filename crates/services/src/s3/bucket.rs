@@ -112,8 +112,19 @@ impl<'a> Bucket<'a> {
 
     /// Whether the caller may do something.
     pub(crate) fn may(&self, asked: Asked<'_>, action: Action, at: Resource<'_>) -> bool {
+        self.may_with(asked, action, at, &Pairs::new())
+    }
+
+    /// The same with condition keys beside the caller's.
+    pub(crate) fn may_with(
+        &self,
+        asked: Asked<'_>,
+        action: Action,
+        at: Resource<'_>,
+        more: &Pairs,
+    ) -> bool {
         let caller = &asked.request.caller;
-        access::may(&self.settings, caller, self.terms.now_ms, action, at, &[])
+        access::may(&self.settings, caller, self.terms.now_ms, action, at, more)
     }
 
     /// Whether the caller may learn whether there is an object at a key.

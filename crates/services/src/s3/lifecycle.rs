@@ -10,11 +10,12 @@ use crate::key::KeyRange;
 use crate::s3::bucket::{Bucket, Pair};
 use crate::s3::error::Error;
 use crate::s3::layout::{decode, id_of, key_of_current, split_key, text};
+use crate::s3::limits::Limits;
 use crate::s3::multipart::discard;
 use crate::s3::objects::{expire, remove};
 use crate::s3::reply::Expiry;
 use crate::s3::rows::{Object, Upload, Version};
-use crate::s3::settings::{Expiration, Filter, LifecycleRule};
+use crate::s3::settings::{Expiration, Filter, LifecycleRule, Settings};
 use crate::s3::upkeep::{Pass, Phase, Upkeep};
 use crate::{Table, ViewError};
 
@@ -86,20 +87,39 @@ fn look(bucket: &mut Bucket<'_>, pass: &mut Pass, batch: usize) -> Result<bool, 
 }
 
 /// The midnight after so many days.
-fn end_of(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> u64 {
-    let day_ms = bucket.terms.limits.day_ms;
+fn end_of(limits: &Limits, since_ms: u64, days: u32) -> u64 {
+    let day_ms = limits.day_ms;
     let end_ms = since_ms.saturating_add(u64::from(days) * day_ms);
     end_ms.div_ceil(day_ms).saturating_mul(day_ms)
 }
 
 /// Whether so many days are over, up to the next midnight.
 fn is_over(bucket: &Bucket<'_>, since_ms: u64, days: u32) -> bool {
-    end_of(bucket, since_ms, days) <= bucket.terms.now_ms
+    end_of(bucket.terms.limits, since_ms, days) <= bucket.terms.now_ms
 }
 
-/// When the first rule ends a current version, if one does.
+/// When the first rule ends a current version, if one does. Of a delete marker that is alone it is
+/// when the marker goes.
 pub(crate) fn expiry(bucket: &Bucket<'_>, key: &str, version: &Version) -> Option<Expiry> {
     first_of(bucket, bucket.settings.rules(), key, version)
+}
+
+/// When the first rule aborts an upload that was opened then, if one does.
+pub fn abortion(
+    settings: &Settings,
+    limits: &Limits,
+    key: &str,
+    initiated_ms: u64,
+) -> Option<Expiry> {
+    let ends = settings.rules().filter_map(|rule| {
+        let at_ms = end_of(limits, initiated_ms, rule.abort_days?);
+        has_prefix(rule, key).then_some((at_ms, rule))
+    });
+    let (at_ms, rule) = ends.min_by_key(|(at_ms, _)| *at_ms)?;
+    Some(Expiry {
+        at_ms,
+        rule: rule.id.clone(),
+    })
 }
 
 fn first_of<'a>(
@@ -110,7 +130,7 @@ fn first_of<'a>(
 ) -> Option<Expiry> {
     let ends = rules.filter_map(|rule| {
         let at_ms = match rule.expiration? {
-            Expiration::Days(days) => end_of(bucket, version.modified_ms, days),
+            Expiration::Days(days) => end_of(bucket.terms.limits, version.modified_ms, days),
             Expiration::Date(at_ms) => at_ms,
             Expiration::Markers => return None,
         };
@@ -179,7 +199,7 @@ fn look_at_version(
     }
     let is_latest = version.noncurrent_ms == 0;
     let is_over = match is_latest {
-        true => is_lone_marker(bucket, rules, &key)?,
+        true => is_over_marker(bucket, rules, &key, &version)?,
         false => {
             pass.rank += 1;
             rules.iter().any(|rule| {
@@ -203,16 +223,20 @@ fn is_other_key(last: &Bytes, row: &[u8]) -> Result<bool, ViewError> {
     Ok(last.is_empty() || split_key(last)?.0 != split_key(row)?.0)
 }
 
-/// Whether a newest version that is a delete marker is alone, and a rule says that it goes then.
-fn is_lone_marker(
+/// Whether a newest version that is a delete marker is alone, and a rule says that it goes. That is
+/// at once, or when it is as old as objects that the rule ends.
+fn is_over_marker(
     bucket: &Bucket<'_>,
     rules: &[LifecycleRule],
     key: &str,
+    version: &Version,
 ) -> Result<bool, ViewError> {
     let is_asked = |rule: &LifecycleRule| {
         rule.expiration == Some(Expiration::Markers) && has_prefix(rule, key)
     };
-    if !rules.iter().any(is_asked) {
+    let first = first_of(bucket, rules.iter(), key, version);
+    let is_old = first.is_some_and(|expiry| expiry.at_ms <= bucket.terms.now_ms);
+    if !is_old && !rules.iter().any(is_asked) {
         return Ok(false);
     }
     Ok(bucket.scan(&bucket.keys.versions(key), 2)?.len() == 1)

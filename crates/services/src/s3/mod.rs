@@ -39,6 +39,7 @@ mod wire;
 pub use access::{Action, Caller};
 pub use command::{Command, Request};
 pub use error::{Code, Condition, Error};
+pub use lifecycle::abortion;
 pub use limits::Limits;
 pub use list::{read_upload, show_upload};
 pub use reply::Reply;

@@ -22,6 +22,9 @@ use crate::s3::reply::{Parts, Put, Reply};
 use crate::s3::rows::{CompletedUpload, GarbageId, Object, Part, Source, State, Upload};
 use crate::s3::settings::{Settings, Versioning};
 
+/// Bits of an upload's id that are random, below those of its time.
+const RANDOM_BITS: u32 = 80;
+
 /// Opens an upload.
 pub(crate) fn create(asked: Asked<'_>, command: &CreateUpload) -> Decided {
     check_key(&command.key, asked.context.limits)?;
@@ -40,8 +43,15 @@ pub(crate) fn create(asked: Asked<'_>, command: &CreateUpload) -> Decided {
         owner,
         acl,
     };
-    bucket.put(bucket.keys.upload(&command.key, seed), &upload);
-    Ok((Reply::Upload(seed), bucket.finish()))
+    let id = new_id(upload.initiated_ms, seed);
+    bucket.put(bucket.keys.upload(&command.key, id), &upload);
+    Ok((Reply::Upload(id), bucket.finish()))
+}
+
+/// The id of an upload that is opened now: those of one key are listed in the order of their times.
+fn new_id(now_ms: u64, seed: u128) -> u128 {
+    let random = seed & ((1 << RANDOM_BITS) - 1);
+    u128::from(now_ms) << RANDOM_BITS | random
 }
 
 fn open(bucket: &Bucket<'_>, of: &OneUpload) -> Result<Upload, Error> {

@@ -8,7 +8,7 @@
 use fader_chain::{EntryId, Guard};
 
 use crate::s3::Decided;
-use crate::s3::access::{Action, Resource};
+use crate::s3::access::{Action, Resource, of_tags};
 use crate::s3::bucket::{Asked, Bucket};
 use crate::s3::command::{
     DeleteObjects, Deletion, GetObject, PutObject, PutObjectAcl, PutObjectTags,
@@ -18,7 +18,9 @@ use crate::s3::lifecycle::expiry;
 use crate::s3::limits::Limits;
 use crate::s3::pieces;
 use crate::s3::reply::{Deleted, Found, Put, Reply};
-use crate::s3::rows::{Attempt, Content, Metadata, Object, Source, State, Version, VersionId};
+use crate::s3::rows::{
+    Attempt, Content, Metadata, Object, Pairs, Source, State, Version, VersionId,
+};
 use crate::s3::settings::{Versioning, check_tags};
 
 /// Commits an object.
@@ -364,20 +366,22 @@ fn find(bucket: &Bucket<'_>, key: &str, id: Option<VersionId>) -> Result<(Versio
     }
 }
 
-/// The version that a request is about, for one who may do that with it.
+/// The version that a request is about, for one who may do that with it. `more` are condition keys
+/// beside the caller's.
 fn find_for(
     bucket: &Bucket<'_>,
     asked: Asked<'_>,
     action: Action,
     key: &str,
     id: Option<VersionId>,
+    more: &Pairs,
 ) -> Result<(Version, bool), Error> {
     let action = action.of_version(id.is_some());
     let found = find(bucket, key, id).and_then(|found| match found.0.object() {
-        Some(object) => {
-            bucket.check(asked, action, Resource::Object(key, object))?;
-            Ok(found)
-        }
+        Some(object) => match bucket.may_with(asked, action, Resource::Object(key, object), more) {
+            true => Ok(found),
+            false => Err(Error::of(Code::AccessDenied)),
+        },
         None => Err(Error::of(Code::NoSuchKey)),
     });
     found.map_err(|error| {
@@ -393,7 +397,8 @@ fn find_for(
 pub(crate) fn get(asked: Asked<'_>, command: &GetObject) -> Result<Reply, Error> {
     let bucket = Bucket::named(asked)?;
     let (action, key) = (command.action, &*command.key);
-    let (mut version, is_current) = find_for(&bucket, asked, action, key, command.version)?;
+    let (mut version, is_current) =
+        find_for(&bucket, asked, action, key, command.version, &Pairs::new())?;
     let object = version.object();
     let object = object.ok_or_else(|| Error::of(Code::NoSuchKey))?;
     let checked = command.conditions.check(&version, object);
@@ -421,7 +426,9 @@ pub(crate) fn tag(asked: Asked<'_>, command: &PutObjectTags) -> Decided {
         true => Action::DeleteObjectTagging,
         false => Action::PutObjectTagging,
     };
-    change(asked, action, &command.key, command.version, |_, object| {
+    let (key, version) = (&*command.key, command.version);
+    let more = of_tags(&command.tags);
+    change(asked, action, key, version, &more, |_, object| {
         object.metadata.tags.clone_from(&command.tags);
         Ok(())
     })
@@ -429,8 +436,9 @@ pub(crate) fn tag(asked: Asked<'_>, command: &PutObjectTags) -> Decided {
 
 /// Gives a version another ACL.
 pub(crate) fn set_acl(asked: Asked<'_>, command: &PutObjectAcl) -> Decided {
-    let (action, version) = (Action::PutObjectAcl, command.version);
-    change(asked, action, &command.key, version, |bucket, object| {
+    let (action, key, version) = (Action::PutObjectAcl, &*command.key, command.version);
+    let more = Pairs::new();
+    change(asked, action, key, version, &more, |bucket, object| {
         let owner = bucket.settings.owner_of(object);
         object.acl = bucket.settings.acl_of(Some(&command.acl), owner)?;
         Ok(())
@@ -443,10 +451,11 @@ fn change(
     action: Action,
     key: &str,
     id: Option<VersionId>,
+    more: &Pairs,
     with: impl FnOnce(&Bucket<'_>, &mut Object) -> Result<(), Error>,
 ) -> Decided {
     let mut bucket = Bucket::named(asked)?;
-    let (mut version, is_current) = find_for(&bucket, asked, action, key, id)?;
+    let (mut version, is_current) = find_for(&bucket, asked, action, key, id, more)?;
     if let State::Object(object) = &mut version.state {
         with(&bucket, object)?;
     }

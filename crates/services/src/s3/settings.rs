@@ -11,6 +11,8 @@ use crate::sqs::{wire_choice, wire_fields};
 const TAG_KEY_MAX: usize = 128;
 const TAG_VALUE_MAX: usize = 256;
 const RULE_ID_MAX: usize = 255;
+/// Keys of tags that begin so are the vendor's own.
+const SYSTEM_TAG: &str = "aws:";
 
 /// Whether versions are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -348,8 +350,12 @@ impl Settings {
     }
 }
 
-/// Refuses tags of which there are too many, or that are too long, empty or there twice.
-pub(crate) fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
+/// Refuses tags of which there are too many, or that are too long, empty, there twice or the
+/// vendor's own.
+///
+/// # Errors
+/// InvalidTag.
+pub fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
     if most < tags.len() {
         let message = format!("Object tags cannot be greater than {most}");
         return Err(Error::new(Code::InvalidTag, message));
@@ -365,6 +371,12 @@ pub(crate) fn check_tags(tags: &Pairs, most: usize) -> Result<(), Error> {
             return Err(Error::new(
                 Code::InvalidTag,
                 "The TagValue you have provided is invalid",
+            ));
+        }
+        if key.starts_with(SYSTEM_TAG) {
+            return Err(Error::new(
+                Code::InvalidTag,
+                "System tags cannot be added/updated by requester",
             ));
         }
         if tags[..at].iter().any(|(other, _)| other == key) {

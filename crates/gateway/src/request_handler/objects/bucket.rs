@@ -8,8 +8,9 @@ use fader_services::s3::command::{
     CreateBucket, DeleteObjects, Deletion, HeadBucket, List, ListBuckets, Named, OneSetting,
     PutSetting,
 };
-use fader_services::s3::reply::Page;
-use fader_services::s3::settings::{Setting, SettingName, Settings};
+use fader_services::s3::reply::{Buckets, Page};
+use fader_services::s3::rows::Pairs;
+use fader_services::s3::settings::{Setting, SettingName, Settings, check_tags};
 use fader_services::s3::{Action, Code, Command, Error, Reply};
 use hyper::StatusCode;
 use hyper::body::Incoming;
@@ -110,27 +111,29 @@ impl Asked<'_> {
 
     async fn list_buckets(&self) -> Answer {
         let prefix = self.parameters.get("prefix").unwrap_or_default();
+        let region = self.parameters.get("bucket-region");
+        let region = region.filter(|region| !region.is_empty());
+        let count = self.count("max-buckets", "MaxBuckets")?;
         let command = ListBuckets {
             prefix: prefix.to_owned(),
             after: self.parameters.get("continuation-token").map(str::to_owned),
-            count: self.count("max-buckets", "MaxBuckets")?,
+            // A page of a region is chosen from all.
+            count: count.filter(|count| region.is_none() || *count == 0),
         };
         match self.call(Command::ListBuckets(command)).await? {
-            Reply::Buckets(page) => Ok(xml(render::buckets(&self.by.account.0, prefix, &page))),
+            Reply::Buckets(mut page) => {
+                if let Some(region) = region {
+                    keep_region(&mut page, region, count);
+                }
+                Ok(xml(render::buckets(&self.by.account.0, prefix, &page)))
+            }
             other => Err(odd(&other)),
         }
     }
 
     async fn create_bucket(&self, body: &[u8]) -> Answer {
-        let region = match body.is_empty() {
-            true => None,
-            false => {
-                let root = Element::parse(body, "CreateBucketConfiguration")?;
-                root.text_of("LocationConstraint")
-                    .map(|it| it.trim().to_owned())
-            }
-        };
-        let region = region.filter(|region| !region.is_empty());
+        let (region, tags) = read_configuration(body)?;
+        check_tags(&tags, self.limits().bucket_tags)?;
         if region.as_ref().is_some_and(|region| 64 < region.len()) {
             return Err(Fault::new(
                 "InvalidLocationConstraint",
@@ -155,6 +158,12 @@ impl Asked<'_> {
             mode: self.mode.map(Mode::byte),
         };
         self.call(Command::CreateBucket(command)).await?;
+        if !tags.is_empty() {
+            let setting = Setting::Tags(tags);
+            let bucket = self.bucket();
+            self.call(Command::PutSetting(PutSetting { bucket, setting }))
+                .await?;
+        }
         let mut response = plain(StatusCode::OK);
         set(
             &mut response,
@@ -450,6 +459,30 @@ impl Asked<'_> {
             .filter_map(|refused| refused.map(Err).or_else(|| several.next()))
             .collect();
         Ok(xml(render::deleted(&asked, &outcomes, is_quiet)))
+    }
+}
+
+/// Reads the body of CreateBucket: the region and the tags.
+fn read_configuration(body: &[u8]) -> Result<(Option<String>, Pairs), Fault> {
+    if body.is_empty() {
+        return Ok((None, Pairs::new()));
+    }
+    let root = Element::parse(body, "CreateBucketConfiguration")?;
+    let region = root.text_of("LocationConstraint").map(str::trim);
+    let region = region.filter(|region| !region.is_empty());
+    let tags = root.child("Tags").map(settings::tags_in).transpose()?;
+    Ok((region.map(str::to_owned), tags.unwrap_or_default()))
+}
+
+/// Keeps the buckets of a region, and of them so many.
+fn keep_region(page: &mut Buckets, region: &str, count: Option<usize>) {
+    page.buckets.retain(|(_, settings)| {
+        let of = settings.as_ref().map(|settings| &*settings.region);
+        of == Some(region)
+    });
+    if let Some(count) = count.filter(|count| *count < page.buckets.len()) {
+        page.buckets.truncate(count);
+        page.next = page.buckets.last().map(|(name, _)| name.clone());
     }
 }
 

@@ -14,7 +14,7 @@ use crate::origin;
 use crate::parameters::Parameters;
 use crate::request_handler::{Arrival, RequestHandler, now_s};
 use crate::s3::fault::{Fault, access_denied};
-use crate::s3::head;
+use crate::s3::{Operation, head};
 use crate::signature::http_date;
 
 /// The account of unsigned requests, for sessions.
@@ -73,6 +73,20 @@ impl By {
             caller: Caller::of(Principal::Account(account.0.clone())),
             consistency: ConsistencyOptions::default(),
         }
+    }
+
+    /// The same with what policies test of an operation: whether it makes an object, of those that
+    /// need the right to.
+    pub(super) fn doing(mut self, operation: Operation) -> By {
+        use Operation as O;
+        let is_making = match operation {
+            O::PutObject | O::PostObject | O::CopyObject | O::CompleteMultipartUpload => true,
+            O::CreateMultipartUpload | O::UploadPart | O::UploadPartCopy => false,
+            _ => return self,
+        };
+        let key = "s3:ObjectCreationOperation".to_owned();
+        self.caller.keys.push((key, is_making.to_string()));
+        self
     }
 
     /// Asks for this.

@@ -12,7 +12,7 @@ use super::caller::By;
 use super::reader::Reader;
 use super::sending::tell_put;
 use super::store::Kept;
-use super::{Answer, Asked, odd, of_trouble, set, xml};
+use super::{Answer, Asked, now_ms, odd, of_trouble, set, xml};
 use crate::outgoing::Outgoing;
 use crate::s3::digest::{Digest, Told};
 use crate::s3::fault::{Fault, invalid_argument, invalid_request};
@@ -64,7 +64,10 @@ impl Asked<'_> {
                      by version id.",
                 ));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                let fault = Fault::from(error);
+                return Err(fault.about(&asked.bucket, &asked.key));
+            }
         };
         let size = found.object().map_or(0, |object| object.size);
         Ok(Origin {
@@ -233,8 +236,4 @@ fn tell_source(response: &mut Response<Outgoing>, found: &Found) {
         let version = found.version.id.to_string();
         set(response, "x-amz-copy-source-version-id", &version);
     }
-}
-
-fn now_ms() -> u64 {
-    u64::try_from(super::super::now_s()).unwrap_or_default() * 1000
 }

@@ -26,7 +26,7 @@ use crate::s3::fault::{
 };
 use crate::s3::form::{Fields, Reader};
 use crate::s3::post_policy::{self, Sizes};
-use crate::s3::{Place, head, render, settings};
+use crate::s3::{Operation, Place, head, render, settings};
 use crate::signature::Form;
 
 /// What the head of a form may have beside the file.
@@ -87,7 +87,7 @@ async fn judge(
     let form = form.map_err(|error| of_signature(&error, true))?;
     let Some(form) = form else {
         let by = handler.s3_by_form(None, parts, headers, arrival)?;
-        return Ok((by, Sizes::up_to(size_max)));
+        return Ok((by.doing(Operation::PostObject), Sizes::up_to(size_max)));
     };
     let key = handler
         .with_keys(|open| handler.verifier.verify_form(&form, now_s(), open))
@@ -95,7 +95,7 @@ async fn judge(
     let key = key.map_err(|error| of_signature(&error, true))?;
     let sizes = post_policy::check(form.policy, &place.bucket, fields, now_s(), size_max)?;
     let by = handler.s3_by_form(Some(&key), parts, headers, arrival)?;
-    Ok((by, sizes))
+    Ok((by.doing(Operation::PostObject), sizes))
 }
 
 /// The object that a form puts, without its bytes.

@@ -1,15 +1,17 @@
 //! Multipart uploads: they are opened, get parts, are listed, completed and aborted.
 
 use fader_services::s3::command::{
-    CompleteUpload, CreateUpload, ListParts, ListedPart, OneUpload, PutPart,
+    CompleteUpload, CreateUpload, HeadBucket, ListParts, ListedPart, OneUpload, PutPart,
 };
 use fader_services::s3::reply::Parts;
 use fader_services::s3::rows::{Algorithm, Checksum, Part};
-use fader_services::s3::{Code, Command, Error, Reply, read_upload};
-use hyper::StatusCode;
+use fader_services::s3::{Action, Code, Command, Error, Reply, abortion, read_upload};
+use hyper::{Response, StatusCode};
 
+use super::sending::tell_expiry;
 use super::store::Kept;
-use super::{Answer, Asked, Body, odd, plain, set, xml};
+use super::{Answer, Asked, Body, now_ms, odd, plain, set, xml};
+use crate::outgoing::Outgoing;
 use crate::s3::fault::{Fault, bad_digest, invalid_argument, invalid_request, malformed_xml};
 use crate::s3::xml::Element;
 use crate::s3::{checksum, head, render};
@@ -38,6 +40,8 @@ impl Asked<'_> {
                         checksum::kind_name(is_whole),
                     );
                 }
+                let action = Action::PutObject;
+                self.tell_abortion(&mut response, action, now_ms()).await;
                 Ok(response)
             }
             other => Err(odd(&other)),
@@ -86,6 +90,34 @@ impl Asked<'_> {
                 Err(invalid_argument(message, "x-amz-checksum-type", other))
             }
         }
+    }
+
+    /// Tells when a rule of the lifecycle aborts an upload that was opened then, to one who may do
+    /// this.
+    async fn tell_abortion(
+        &self,
+        response: &mut Response<Outgoing>,
+        action: Action,
+        initiated_ms: u64,
+    ) {
+        let command = HeadBucket {
+            bucket: self.bucket(),
+            action,
+            key: Some(self.key()),
+        };
+        let Ok(Reply::Bucket(settings)) = self.call(Command::HeadBucket(command)).await else {
+            return;
+        };
+        let key = &self.place.key;
+        let Some(expiry) = abortion(&settings, self.limits(), key, initiated_ms) else {
+            return;
+        };
+        set(
+            response,
+            "x-amz-abort-date",
+            &render::http_time(expiry.at_ms),
+        );
+        set(response, "x-amz-abort-rule-id", &expiry.rule);
     }
 
     /// The upload that the request names.
@@ -210,7 +242,11 @@ impl Asked<'_> {
         let parts = self.parts(&of, after, most).await?;
         let shown = most.unwrap_or(1000).min(1000);
         let encoding = self.encoding()?;
-        Ok(xml(render::parts(&command, shown, encoding, &parts)))
+        let mut response = xml(render::parts(&command, shown, encoding, &parts));
+        let action = Action::ListMultipartUploadParts;
+        self.tell_abortion(&mut response, action, parts.upload.initiated_ms)
+            .await;
+        Ok(response)
     }
 
     pub(super) async fn complete_upload(&self, body: &[u8]) -> Answer {
@@ -241,6 +277,7 @@ impl Asked<'_> {
                 if let Some(version) = put.version {
                     set(&mut response, "x-amz-version-id", &version.to_string());
                 }
+                tell_expiry(&mut response, put.expiry.as_ref());
                 Ok(response)
             }
             other => Err(odd(&other)),

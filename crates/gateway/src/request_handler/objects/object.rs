@@ -98,7 +98,8 @@ impl Asked<'_> {
     }
 
     async fn try_get(&self) -> Result<Response<Outgoing>, Unreadable> {
-        let range = self.header("range")?.and_then(Range::read);
+        self.check_overrides()?;
+        let mut range = self.header("range")?.and_then(Range::read);
         let number = self.part_number()?;
         if range.is_some() && number.is_some() {
             let message = "Cannot specify both Range header and partNumber query parameter";
@@ -111,7 +112,16 @@ impl Asked<'_> {
             _ => Extent::From(0),
         };
         let conditions = head::read_conditions(&self.parts.headers, "")?;
-        let (command, mut found) = self.find(Action::GetObject, extent, conditions).await?;
+        let action = Action::GetObject;
+        let (mut command, mut found) = self.find(action, extent, conditions.clone()).await?;
+        if range.is_some() && !self.is_range_of(&found)? {
+            range = None;
+            let extent = match self.parts.method {
+                Method::HEAD => Extent::Nothing,
+                _ => Extent::From(0),
+            };
+            (command, found) = self.find(action, extent, conditions).await?;
+        }
         let size = found.object().map_or(0, |object| object.size);
         let part = part_of(&found, range, number.is_some(), size)?;
         let status = match part.is_partial {
@@ -126,6 +136,11 @@ impl Asked<'_> {
             *response.body_mut() = reader.send().await?;
         }
         Ok(response)
+    }
+
+    fn is_range_of(&self, found: &Found) -> Result<bool, Fault> {
+        let etag = found.object().map_or("", |object| &object.etag);
+        head::is_range_of(&self.parts.headers, etag, found.version.modified_ms)
     }
 
     fn part_number(&self) -> Result<Option<u32>, Fault> {

@@ -132,7 +132,7 @@ pub(super) fn tell_put(response: &mut Response<Outgoing>, put: &Put) {
 }
 
 /// Tells when a rule of the lifecycle ends an object.
-fn tell_expiry(response: &mut Response<Outgoing>, expiry: Option<&Expiry>) {
+pub(super) fn tell_expiry(response: &mut Response<Outgoing>, expiry: Option<&Expiry>) {
     if let Some(expiry) = expiry {
         let rule: Vec<u8> = percent::encoded(&expiry.rule).collect();
         let rule = String::from_utf8_lossy(&rule);

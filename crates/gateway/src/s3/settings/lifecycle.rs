@@ -17,11 +17,44 @@ pub(crate) fn read(body: &[u8]) -> Result<Vec<LifecycleRule>, Fault> {
     root.children("Rule").map(read_rule).collect()
 }
 
+/// What a rule may have, each once. A rule that is not understood whole would end more objects than
+/// it means.
+const OF_RULES: [&str; 7] = [
+    "ID",
+    "Status",
+    "Prefix",
+    "Filter",
+    "Expiration",
+    "NoncurrentVersionExpiration",
+    "AbortIncompleteMultipartUpload",
+];
+/// What a filter may have. AWS takes several in `And` alone; without it they mean the same.
+const OF_FILTERS: [&str; 4] = [
+    "Prefix",
+    "Tag",
+    "ObjectSizeGreaterThan",
+    "ObjectSizeLessThan",
+];
+
+/// Refuses elements that are none of these, and those that come again but for tags.
+fn check_children(element: &Element, known: &[&str]) -> Result<(), Fault> {
+    let children = &element.children;
+    let is_fine = |(at, child): (usize, &Element)| {
+        let is_again = children[..at].iter().any(|other| other.name == child.name);
+        known.contains(&&*child.name) && (!is_again || child.name == "Tag")
+    };
+    match children.iter().enumerate().all(is_fine) {
+        true => Ok(()),
+        false => Err(malformed_xml()),
+    }
+}
+
 fn read_rule(rule: &Element) -> Result<LifecycleRule, Fault> {
     let moves = ["Transition", "NoncurrentVersionTransition"];
     if let Some(name) = moves.iter().find(|name| rule.child(name).is_some()) {
         return Err(not_implemented(name));
     }
+    check_children(rule, &OF_RULES)?;
     let noncurrent = match rule.child("NoncurrentVersionExpiration") {
         None => None,
         Some(it) => {
@@ -56,7 +89,12 @@ fn read_filter(rule: &Element) -> Result<Filter, Fault> {
         rule.need("Prefix")?.clone_into(&mut filter.prefix);
         return Ok(filter);
     };
+    let is_of_several = element.child("And").is_some();
+    if rule.child("Prefix").is_some() || (is_of_several && element.children.len() != 1) {
+        return Err(malformed_xml());
+    }
     let element = element.child("And").unwrap_or(element);
+    check_children(element, &OF_FILTERS)?;
     element
         .text_of("Prefix")
         .unwrap_or_default()

@@ -176,6 +176,41 @@ fn an_unknown_setting_is_refused() {
 }
 
 #[test]
+fn a_lifecycle_rule_that_is_not_understood_whole_is_refused() {
+    let read = |inner: &str| {
+        let rule =
+            format!("<Status>Enabled</Status><Expiration><Days>1</Days></Expiration>{inner}");
+        let body = format!("<LifecycleConfiguration><Rule>{rule}</Rule></LifecycleConfiguration>");
+        read(SettingName::Lifecycle, body.as_bytes()).map_err(|fault| fault.code)
+    };
+    let tag = "<Tag><Key>k</Key><Value>v</Value></Tag>";
+    for filter in [
+        String::new(),
+        "<Prefix>a</Prefix>".to_owned(),
+        tag.to_owned(),
+        "<ObjectSizeLessThan>5</ObjectSizeLessThan>".to_owned(),
+        format!("<Prefix>a</Prefix>{tag}"),
+        format!("<And><Prefix>a</Prefix>{tag}<Tag><Key>l</Key><Value/></Tag></And>"),
+    ] {
+        assert!(
+            read(&format!("<Filter>{filter}</Filter>")).is_ok(),
+            "{filter}"
+        );
+    }
+    for inner in [
+        "<Prefix>a</Prefix><Filter/>".to_owned(),
+        "<Filter><Prefx>a</Prefx></Filter>".to_owned(),
+        format!("<Filter><Prefix>a</Prefix><And>{tag}</And></Filter>"),
+        "<Filter><And><Prefix>a</Prefix><Prefix>b</Prefix></And></Filter>".to_owned(),
+        "<Filter><And><And/></And></Filter>".to_owned(),
+        "<Filter/><Filter><Prefix>a</Prefix></Filter>".to_owned(),
+        "<Filter/><Odd/>".to_owned(),
+    ] {
+        assert_eq!(read(&inner), Err("MalformedXML"), "{inner}");
+    }
+}
+
+#[test]
 fn canned_acls_and_grants_are_read_from_headers() {
     let of = |name: &'static str, value: &'static str| {
         let mut headers = HeaderMap::new();

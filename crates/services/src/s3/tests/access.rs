@@ -251,6 +251,29 @@ fn conditions_see_the_request_and_the_tags_of_the_object() {
 }
 
 #[test]
+fn conditions_see_the_tags_that_an_object_is_given_later() {
+    let mut world = open(Ownership::BucketOwnerEnforced);
+    world.put("a", "x");
+    let tag = |value: &str| {
+        Command::PutObjectTags(PutObjectTags {
+            bucket: B.to_owned(),
+            key: "a".to_owned(),
+            version: None,
+            tags: vec![("class".to_owned(), value.to_owned())],
+        })
+    };
+    let is_public = r#", "Condition": {"StringEquals": {"s3:RequestObjectTag/class": "public"}}"#;
+    let action = r#""s3:PutObjectTagging""#;
+    set(&mut world, policy("Allow", r#""*""#, action, is_public)).unwrap();
+    world.as_(anonymous());
+    assert_eq!(code(world.run(tag("public"))), Ok(()));
+    assert_eq!(code(world.run(tag("secret"))), DENIED);
+    set(&mut world, policy("Deny", r#""*""#, action, is_public)).unwrap();
+    assert_eq!(code(world.run(tag("public"))), DENIED);
+    assert_eq!(code(world.run(tag("secret"))), Ok(()));
+}
+
+#[test]
 fn a_policy_is_about_its_own_bucket() {
     let mut world = open(Ownership::BucketOwnerEnforced);
     let about = |resource: &str| {
@@ -266,6 +289,8 @@ fn a_policy_is_about_its_own_bucket() {
         let told = set(&mut world, about(resource));
         assert_eq!(told, Err(Code::MalformedPolicy), "{resource}");
     }
+    let none = Setting::Policy(r#"{"Statement": []}"#.to_owned());
+    assert_eq!(set(&mut world, none), Err(Code::MalformedPolicy));
     set(
         &mut world,
         about(r#", "Resource": "arn:aws:s3:::photos/*""#),

@@ -1,10 +1,10 @@
 //! The lifecycle, with the clock driven by hand.
 
 use super::fixture::*;
-use crate::s3::Code;
 use crate::s3::command::*;
 use crate::s3::reply::{Entry, Expiry};
 use crate::s3::settings::*;
+use crate::s3::{Code, Limits, abortion};
 
 fn world(versioning: Versioning, rules: Vec<LifecycleRule>) -> World {
     let mut world = World::new();
@@ -100,6 +100,31 @@ fn an_expired_version_is_hidden_then_removed_and_its_marker_last() {
 }
 
 #[test]
+fn a_delete_marker_that_is_alone_goes_with_its_age() {
+    for expiration in [Expiration::Days(1), Expiration::Date(START + DAY)] {
+        let rules = vec![rule("logs/", |rule| rule.expiration = Some(expiration))];
+        let mut world = world(Versioning::Enabled, rules);
+        world.now_ms += 1;
+        for key in ["logs/alone", "logs/above", "photos/alone"] {
+            world.delete(key, None).unwrap();
+        }
+        world.delete("logs/above", None).unwrap();
+        assert_eq!(versions(&mut world), 4);
+        pass_days(&mut world, 2);
+        assert_eq!(versions(&mut world), 3, "{expiration:?}");
+    }
+    // Markers have no tags, and no size.
+    let rules = vec![rule("", |rule| {
+        rule.expiration = Some(Expiration::Days(1));
+        rule.filter.smaller = Some(10);
+    })];
+    let mut world = world(Versioning::Enabled, rules);
+    world.delete("alone", None).unwrap();
+    pass_days(&mut world, 3);
+    assert_eq!(versions(&mut world), 1);
+}
+
+#[test]
 fn so_many_of_the_newest_old_versions_are_kept() {
     let rules = vec![rule("", |rule| rule.noncurrent = Some((1, 2)))];
     let mut world = world(Versioning::Enabled, rules);
@@ -132,6 +157,33 @@ fn uploads_that_are_open_too_long_are_aborted() {
     let collection = world.collection(B).unwrap();
     assert_eq!(world.garbage(collection).len(), 1);
     world.part(&other, 1, inline("x")).unwrap();
+}
+
+#[test]
+fn the_first_rule_that_aborts_an_upload_is_told() {
+    let rules = vec![
+        rule("a", |rule| rule.abort_days = Some(9)),
+        rule("a/", |rule| {
+            rule.id = "soon".to_owned();
+            rule.abort_days = Some(2);
+        }),
+        rule("a/", |rule| {
+            rule.is_enabled = false;
+            rule.abort_days = Some(1);
+        }),
+        rule("", |rule| rule.expiration = Some(Expiration::Days(1))),
+    ];
+    let settings = Settings {
+        lifecycle: Some(rules),
+        ..Settings::default()
+    };
+    let told = |key| {
+        let told = abortion(&settings, &Limits::default(), key, START + 1);
+        told.map(|it| (it.at_ms, it.rule))
+    };
+    assert_eq!(told("a/1"), Some((START + 3 * DAY, "soon".to_owned())));
+    assert_eq!(told("ab"), Some((START + 10 * DAY, String::new())));
+    assert_eq!(told("b"), None);
 }
 
 #[test]

@@ -130,10 +130,12 @@ fn parts_and_uploads_are_listed_in_pages() {
     assert_eq!(numbers(5), (vec![7], None));
     let mut mine = vec![("b".to_owned(), upload.upload)];
     for key in ["a", "b", "b", "c/1", "c/2"] {
+        world.now_ms += 1;
         let other = world.upload(key);
         mine.push((other.key, other.upload));
     }
-    mine.sort();
+    // Those of one key come in the order of their times.
+    mine.sort_by(|one, other| one.0.cmp(&other.0));
     let mut list = List {
         count: Some(1),
         ..list_of("", "")

@@ -313,6 +313,8 @@ fn tags_of_a_version_are_changed_in_place() {
     assert_eq!((shown(old), shown(None)), (tags, Pairs::new()));
     let many: Pairs = (0..11).map(|at| (at.to_string(), String::new())).collect();
     assert_eq!(world.code(tag(None, &many)), Code::InvalidTag);
+    let system = vec![("aws:a".to_owned(), "b".to_owned())];
+    assert_eq!(world.code(tag(None, &system)), Code::InvalidTag);
 }
 
 #[test]
