@@ -25,10 +25,15 @@ SPACES = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 PR_SET_PDEATHSIG = 1
 
 
-def spaces():
-    """What runs a command in namespaces of its own."""
+def unshare(*spaces):
+    """What runs a command in such namespaces of its own."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return ["unshare", *user, *SPACES]
+    return ["unshare", *user, *spaces]
+
+
+def spaces():
+    """All of what is attacked."""
+    return unshare(*SPACES)
 
 
 def is_due():
