@@ -101,8 +101,8 @@ def attack_queues(chosen, _folder, cluster):
 
 
 class Buckets(Besieged):
-    """One whose blocks go soon, and whose disks have room for them until then: bytes of what was
-    deleted are free when the floor has risen twice, once a minute."""
+    """One whose blocks go soon, and whose disks have room until then. Bytes of what was deleted are
+    free when the floor has risen twice. It rises once a minute."""
 
     DISK_BYTES = 1 << 30
     FLAGS = ["--garbage-wait-s", "5", "--upload-lease-s", "20", "--block-reserve-mb", "128"]
