@@ -17,14 +17,14 @@ use fader_chain::Guards;
 use fader_services::MapView;
 use fader_services::blocks::{Fenced, GarbageAt, Owner};
 use fader_services::request::Request;
-use fader_services::s3;
 use fader_services::s3::command::{CreateUpload, OneUpload, PutSetting};
 use fader_services::s3::rows::Metadata;
 use fader_services::s3::settings::{Setting, Versioning};
+use fader_services::s3::{self, Reply};
 
 use super::explore::{Found, Limits};
 use super::search;
-use super::services::{self, BUCKET, FIRST, KEY, READABLE, Services, apply, create_bucket};
+use super::services::{self, BUCKET, FIRST, KEY, NOW, READABLE, Services, apply, create_bucket};
 pub(super) use scopes::scopes;
 pub use scopes::{Attempted, CommitScope};
 
@@ -149,11 +149,16 @@ fn block_of(at: usize) -> u128 {
     0xb0 + at as u128
 }
 
+/// Where the upload's id is from, beside its time.
+const UPLOAD_SEED: u128 = 7;
+/// The upload's id.
+const UPLOAD: u128 = (NOW as u128) << 80 | UPLOAD_SEED;
+
 fn upload_of() -> OneUpload {
     OneUpload {
         bucket: BUCKET.to_owned(),
         key: KEYS[0].to_owned(),
-        upload: 7,
+        upload: UPLOAD,
     }
 }
 
@@ -180,8 +185,9 @@ impl Model {
         };
         let mut rows = MapView::default();
         let mut ask = |seed, command| {
-            let (changes, _) = self.services.decide(&rows, seed, command);
+            let (changes, reply) = self.services.decide(&rows, seed, command);
             apply(&mut rows, &changes);
+            reply
         };
         ask(1, create_bucket(None));
         if self.scope.has_versions {
@@ -197,7 +203,8 @@ impl Model {
                 algorithm: None,
                 acl: None,
             });
-            ask(upload_of().upload, create);
+            let opened = ask(UPLOAD_SEED, create);
+            assert_eq!(opened, Some(Reply::Upload(UPLOAD)));
         }
         assert_eq!(self.services.collection(&rows), Some(FIRST));
         State {
