@@ -289,7 +289,7 @@ pub(crate) fn acl_permits(
 
 /// Whether policies may test a key, which is in lower case. Requests have it, or it is of a feature
 /// that is left out: then none has it.
-pub(crate) fn is_condition_key(key: &str) -> bool {
+pub fn is_condition_key(key: &str) -> bool {
     const KEYS: [&str; 28] = [
         "authtype",
         "delimiter",

@@ -36,7 +36,7 @@ mod upkeep;
 mod versions;
 mod wire;
 
-pub use access::{Action, Caller};
+pub use access::{Action, Caller, is_condition_key};
 pub use command::{Command, Request};
 pub use error::{Code, Condition, Error};
 pub use lifecycle::abortion;

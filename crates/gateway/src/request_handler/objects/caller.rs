@@ -227,3 +227,22 @@ fn age_ms(date: &str) -> i64 {
     let age_s = http_date(date).map_or(0, |date_s| now_s().saturating_sub(date_s));
     age_s.max(0).saturating_mul(1000)
 }
+
+#[cfg(test)]
+mod tests {
+    use fader_services::s3::is_condition_key;
+
+    use super::*;
+
+    #[test]
+    fn policies_may_test_all_that_a_request_shows() {
+        let headers = HEADERS.iter().chain(&FIELDS);
+        let own = headers.map(|name| format!("s3:{name}"));
+        let parameters = PARAMETERS.iter().map(|(_, key)| (*key).to_owned());
+        let signature = signature_keys("POST", VERSION_4, Some(0)).into_iter();
+        let signature = signature.map(|(key, _)| key);
+        for key in own.chain(parameters).chain(signature) {
+            assert!(is_condition_key(&key.to_ascii_lowercase()), "{key}");
+        }
+    }
+}
