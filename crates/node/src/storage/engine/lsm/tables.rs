@@ -226,12 +226,11 @@ impl Core {
     fn remove_leftovers(&self, name: Tree) -> lsm_tree::Result<()> {
         let tree = &self.trees[&name];
         let _no_checkpoint = tree.get_flush_lock();
-        let version = tree.current_version();
-        let mut kept: BTreeSet<TableId> = version.iter_tables().map(Table::id).collect();
+        let (list, mut kept) = (tree.current_version().id(), tables(tree));
         if let Some(replaced) = self.state.lock().replaced.get(&name) {
             kept.extend(&replaced.tables);
         }
-        files::remove_others(&tree.tree_config().path, version.id(), &kept)?;
+        files::remove_others(&tree.tree_config().path, list, &kept)?;
         Ok(())
     }
 }

@@ -6,9 +6,12 @@ use super::*;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::engine::lsm::UNMERGED_MAX;
 
+/// Waits until nothing is to be written or merged, or something stands in the way.
 fn await_merges(engine: &LsmEngine) {
     let mut state = engine.core.state.lock();
-    while state.writing.is_some() || state.is_merge_due || state.is_merging {
+    while state.error().is_none()
+        && (state.writing.is_some() || state.is_merge_due || state.is_merging)
+    {
         let wait = std::time::Duration::from_millis(1);
         engine.core.changed.wait_for(&mut state, wait);
     }
@@ -247,17 +250,6 @@ fn leave(folder: &Path, bytes: u64) -> PathBuf {
     path
 }
 
-/// Waits until nothing is to be written or merged, or something stands in the way.
-fn await_rest(engine: &LsmEngine) {
-    let mut state = engine.core.state.lock();
-    while state.error().is_none()
-        && (state.writing.is_some() || state.is_merge_due || state.is_merging)
-    {
-        let wait = std::time::Duration::from_millis(1);
-        engine.core.changed.wait_for(&mut state, wait);
-    }
-}
-
 /// The log took the room after it was looked how much there is.
 #[test]
 fn a_merge_that_finds_no_room_stops_nothing_and_leaves_nothing() {
@@ -267,7 +259,7 @@ fn a_merge_that_finds_no_room_stops_nothing_and_leaves_nothing() {
         let engine = open(&disk.join("engine")).unwrap();
         let reclaim = |free: u64| {
             engine.reclaim(free).unwrap();
-            await_rest(&engine);
+            await_merges(&engine);
         };
         for (at, value) in [(1, "old"), (2, "new")] {
             let rows = puts(0..ROWS, &value.repeat(100));
@@ -305,7 +297,7 @@ fn merged_tables_leave_a_disk_that_is_full() {
             let rows = puts(0..3_000, &value.repeat(100));
             engine.commit(&pairs(&rows), id(at)).unwrap();
             engine.reclaim(24 << 20).unwrap();
-            await_rest(&engine);
+            await_merges(&engine);
             snapshot.get_or_insert_with(|| engine.snapshot());
         }
         assert!(!engine.core.state.lock().replaced.is_empty());
