@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use crc_fast::{CrcAlgorithm, Digest as Crc, checksum_combine};
 use fader_services::s3::rows::{Algorithm, Checksum};
+use hyper::HeaderMap;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
@@ -75,6 +76,24 @@ pub(crate) fn multiple() -> Fault {
     invalid_request(
         "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
     )
+}
+
+/// The algorithm of the checksum that headers tell, if they tell one.
+///
+/// # Errors
+/// InvalidRequest when it is none of those that there are, or when there are several.
+pub(crate) fn sent(headers: &HeaderMap) -> Result<Option<Algorithm>, Fault> {
+    let names = headers.keys().map(|name| name.as_str());
+    let mut found = None;
+    for rest in names.filter_map(|name| name.strip_prefix("x-amz-checksum-")) {
+        if matches!(rest, "mode" | "type" | "algorithm") {
+            continue;
+        }
+        if found.replace(named(rest)?).is_some() {
+            return Err(multiple());
+        }
+    }
+    Ok(found)
 }
 
 /// The algorithm of this name.

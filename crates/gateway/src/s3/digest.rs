@@ -78,18 +78,9 @@ fn checksum_of(headers: &HeaderMap) -> Result<Option<ToldChecksum>, Fault> {
             .map(|it| it.to_str().unwrap_or("\u{fffd}"))
     };
     let mut found = None;
-    for name in headers.keys().map(|name| name.as_str()) {
-        let Some(rest) = name.strip_prefix("x-amz-checksum-") else {
-            continue;
-        };
-        if matches!(rest, "mode" | "type" | "algorithm") {
-            continue;
-        }
-        let algorithm = checksum::named(rest)?;
-        let value = checksum::decode(algorithm, text(name).unwrap_or_default())?;
-        if found.replace((algorithm, Some(value))).is_some() {
-            return Err(checksum::multiple());
-        }
+    if let Some(algorithm) = checksum::sent(headers)? {
+        let value = text(checksum::header(algorithm)).unwrap_or_default();
+        found = Some((algorithm, Some(checksum::decode(algorithm, value)?)));
     }
     let trailers = text("x-amz-trailer")
         .into_iter()

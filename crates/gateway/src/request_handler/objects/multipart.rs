@@ -286,20 +286,13 @@ impl Asked<'_> {
 
     /// What a completion tells of the checksum of its object.
     fn told_of_whole(&self) -> Result<ToldOfWhole<'_>, Fault> {
-        let mut sum = None;
-        for name in self.parts.headers.keys().map(|name| name.as_str()) {
-            let Some(rest) = name.strip_prefix("x-amz-checksum-") else {
-                continue;
-            };
-            if matches!(rest, "type" | "algorithm") {
-                continue;
+        let sum = match checksum::sent(&self.parts.headers)? {
+            Some(algorithm) => {
+                let value = self.header(checksum::header(algorithm))?;
+                Some((algorithm, value.unwrap_or_default()))
             }
-            let algorithm = checksum::named(rest)?;
-            let value = self.header(name)?.unwrap_or_default();
-            if sum.replace((algorithm, value)).is_some() {
-                return Err(checksum::multiple());
-            }
-        }
+            None => None,
+        };
         Ok(ToldOfWhole {
             sum,
             is_whole: self.told_kind()?,
@@ -316,7 +309,7 @@ impl Asked<'_> {
     ) -> Result<(Vec<ListedPart>, Option<Checksum>), Fault> {
         let mut stored: Vec<(u32, Part)> = Vec::new();
         let mut after = 0;
-        let algorithm = loop {
+        let of_upload = loop {
             let page = match self.parts(of, after, None).await {
                 Ok(page) => page,
                 // It may be completed already: the commit answers that again.
@@ -329,7 +322,7 @@ impl Asked<'_> {
                 None => break page.upload.algorithm,
             }
         };
-        let Some((algorithm_joined, is_whole)) = told.agreed(algorithm)? else {
+        let Some((algorithm, is_whole)) = told.agreed(of_upload)? else {
             return Ok((listed, None));
         };
         let mut sums = Vec::with_capacity(listed.len());
@@ -343,23 +336,23 @@ impl Asked<'_> {
                     "The upload was created using a {} checksum. The complete request must \
                      include the checksum for each part. It was missing for part {} in the \
                      request.",
-                    checksum::name(algorithm_joined).to_ascii_lowercase(),
+                    checksum::name(algorithm).to_ascii_lowercase(),
                     part.number
                 )));
             }
             let value = found
                 .checksum
                 .as_ref()
-                .filter(|it| it.algorithm == algorithm_joined);
-            let value = value.ok_or_else(|| match algorithm {
+                .filter(|it| it.algorithm == algorithm);
+            let value = value.ok_or_else(|| match of_upload {
                 Some(_) => Error::of(Code::InvalidPart).into(),
-                None => mismatch(None, algorithm_joined),
+                None => mismatch(None, algorithm),
             })?;
             sums.push((&*value.value, found.size));
         }
-        let checksum = checksum::join(algorithm_joined, is_whole, sums.into_iter());
-        match (&checksum, algorithm) {
-            (None, None) => Err(mismatch(None, algorithm_joined)),
+        let checksum = checksum::join(algorithm, is_whole, sums.into_iter());
+        match (&checksum, of_upload) {
+            (None, None) => Err(mismatch(None, algorithm)),
             _ => Ok((listed, checksum)),
         }
     }

@@ -98,7 +98,6 @@ impl Asked<'_> {
     }
 
     async fn try_get(&self) -> Result<Response<Outgoing>, Unreadable> {
-        self.check_overrides()?;
         let mut range = self.header("range")?.and_then(Range::read);
         let number = self.part_number()?;
         if range.is_some() && number.is_some() {
