@@ -1,5 +1,8 @@
 """Clients of S3, and what the tests look for in their answers."""
 
+import urllib.error
+import urllib.request
+
 import boto3
 import botocore.exceptions
 from botocore.config import Config
@@ -19,6 +22,28 @@ def client_of(url, verify=None, style="path", **config):
         verify=verify,
         config=Config(s3={"addressing_style": style}, max_pool_connections=32, **config),
     )
+
+
+def fetch(url, data=None, method="GET", headers=None):
+    """What a plain HTTP client is answered: status, headers and body."""
+    request = urllib.request.Request(url, data=data, method=method, headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return reply.status, reply.headers, reply.read()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.headers, refused.read()
+
+
+def form_data(fields, file):
+    """The body of a form with a file, and the header that goes with it."""
+    parts = [
+        f'--XX\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    ]
+    head = 'Content-Disposition: form-data; name="file"; filename="f.txt"'
+    text = "".join(parts) + f"--XX\r\n{head}\r\n\r\n"
+    kind = {"Content-Type": "multipart/form-data; boundary=XX"}
+    return text.encode() + file + b"\r\n--XX--\r\n", kind
 
 
 class Refused:

@@ -8,15 +8,13 @@ import http.client
 import io
 import random
 import socket
-import urllib.error
 import urllib.parse
-import urllib.request
 import zlib
 
 import pytest
 
 import server as servers
-from s3_calls import Refused, client_of
+from s3_calls import Refused, client_of, fetch, form_data
 from test_attacks import self_signed
 
 MIB = 1 << 20
@@ -29,16 +27,6 @@ def noise(size, seed=1):
 
 def body_of(found):
     return found["Body"].read()
-
-
-def fetch(url, data=None, method="GET", headers=None):
-    """What a plain HTTP client is answered: status, headers and body."""
-    request = urllib.request.Request(url, data=data, method=method, headers=headers or {})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as reply:
-            return reply.status, reply.headers, reply.read()
-    except urllib.error.HTTPError as refused:
-        return refused.code, refused.headers, refused.read()
 
 
 @pytest.mark.parametrize("size", [0, 1, 16 << 10, (16 << 10) + 1, 5 * MIB + 7, 9 * MIB])
@@ -309,15 +297,7 @@ def test_forms_of_browsers(server, s3, bucket, version):
         form = one.generate_presigned_post(
             bucket, key, Fields=fields, Conditions=conditions, ExpiresIn=600
         )
-        pairs = {**form["fields"], **more}
-        parts = [
-            f'--XX\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-            for name, value in pairs.items()
-        ]
-        head = 'Content-Disposition: form-data; name="file"; filename="f.txt"'
-        text = "".join(parts).encode() + f"--XX\r\n{head}\r\n\r\n".encode()
-        data = text + file + b"\r\n--XX--\r\n"
-        kind = {"Content-Type": "multipart/form-data; boundary=XX"}
+        data, kind = form_data({**form["fields"], **more}, file)
         return fetch(form["url"], data, "POST", kind)
 
     large = noise(3 * MIB)

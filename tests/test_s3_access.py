@@ -10,7 +10,7 @@ import pytest
 from botocore.config import Config
 
 import server as servers
-from s3_calls import Refused, client_of
+from s3_calls import Refused, client_of, fetch, form_data
 
 OTHER = "000000000002"
 
@@ -203,18 +203,9 @@ def form_of(signer, bucket, url, headers=(), **fields):
     """What a form that puts `k` is answered, with these fields."""
     conditions = [{name: value} for name, value in fields.items()]
     form = signer.generate_presigned_post(bucket, "k", Fields=fields, Conditions=conditions)
-    parts = [
-        f'--XX\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in form["fields"].items()
-    ]
-    parts.append('--XX\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--XX--\r\n')
-    kind = {"Content-Type": "multipart/form-data; boundary=XX", **dict(headers)}
-    request = urllib.request.Request(url, "".join(parts).encode(), kind, method="POST")
-    try:
-        with urllib.request.urlopen(request, timeout=60) as reply:
-            return reply.status, reply.headers["Location"]
-    except urllib.error.HTTPError as refused:
-        return refused.code, None
+    data, kind = form_data(form["fields"], b"x")
+    status, told, _ = fetch(url, data, "POST", {**kind, **dict(headers)})
+    return status, told["Location"]
 
 
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
@@ -254,19 +245,12 @@ def test_a_policy_bounds_the_age_of_signatures_in_urls(running, owner):
         "get_object", {"Bucket": bucket, "Key": "a"}, ExpiresIn=600
     )
 
-    def status():
-        try:
-            with urllib.request.urlopen(url, timeout=60) as reply:
-                return reply.status
-        except urllib.error.HTTPError as refused:
-            return refused.code
-
     def deny(age_ms):
         condition = {"NumericGreaterThan": {"s3:signatureAge": str(age_ms)}}
         allow(owner, bucket, "*", "s3:GetObject", Effect="Deny", Condition=condition)
 
     deny(600_000)
-    assert status() == 200
+    assert fetch(url)[0] == 200
     deny(-1)
-    assert status() == 403
+    assert fetch(url)[0] == 403
     assert owner.get_object(Bucket=bucket, Key="a")["Body"].read() == b"of the owner"

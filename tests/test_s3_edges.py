@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from s3_calls import Refused
-from test_s3 import fetch
+from s3_calls import Refused, fetch, form_data
 
 
 @pytest.fixture
@@ -122,13 +121,8 @@ def test_a_policy_can_enforce_conditional_writes(s3, bucket):
         completed(s3, bucket, "m")
     completed(s3, bucket, "m", IfNoneMatch="*")
     form = s3.generate_presigned_post(bucket, "form")
-    parts = [
-        f'--XX\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in form["fields"].items()
-    ]
-    end = '--XX\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--XX--\r\n'
-    kind = {"Content-Type": "multipart/form-data; boundary=XX"}
-    assert fetch(form["url"], ("".join(parts) + end).encode(), "POST", kind)[0] == 403
+    data, kind = form_data(form["fields"], b"x")
+    assert fetch(form["url"], data, "POST", kind)[0] == 403
 
 
 def test_an_upload_tells_when_a_rule_aborts_it(s3, bucket):
